@@ -1,6 +1,6 @@
 """Assembly of the actors of one worker, for a process or for a test.
 
-AllWork that differs is passed in as `Parts`: the actor system, clock, engine, logs and plugins.
+Everything that differs between the two is passed in as `Parts`: the actor system, clock, engine, logs and plugins.
 """
 
 from __future__ import annotations
@@ -63,43 +63,43 @@ class Assembly:
     journal: Journal
     """Event journal of this worker."""
     series: Series
-    """Recent metrics of its tasks, sampled by a `Sampler`."""
+    """Recent metrics of this worker's tasks, sampled by a `Sampler`."""
 
 
 def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], None]) -> Assembly:
     """Start the actors of one worker.
 
-    `on_budget_exhausted` is called with an actor's name and last error when its restart budget is exhausted; it must
-    shut down the process.
+    `on_budget_exhausted` is called with an actor's name and last error when the actor's restart budget is exhausted. It
+    must shut down the process.
     """
-    make = _ActorFactory(parts)
-    supervisor = make.supervisor
+    actor_factory = _ActorFactory(parts)
+    supervisor = actor_factory.supervisor
     parts.system.spawn(
         supervisor,
         lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
         lambda error: on_budget_exhausted("supervisor", error),
     )
-    # Bottom up, so that an actor's addressees exist when it starts.
-    for address, factory in make.factories().items():
-        make.supervise(address, factory, on_budget_exhausted)
+    # Bottom up, so that the recipients of an actor's messages exist when the actor starts.
+    for address, factory in actor_factory.factories().items():
+        actor_factory.supervise(address, factory, on_budget_exhausted)
     return Assembly(
-        herder=make.actors.herder,
-        worker=make.actors.worker,
+        herder=actor_factory.actors.herder,
+        worker=actor_factory.actors.worker,
         supervisor=supervisor,
-        published=make.published,
-        metrics=make.metrics,
-        journal=make.journal,
-        series=make.series,
+        published=actor_factory.published,
+        metrics=actor_factory.metrics,
+        journal=actor_factory.journal,
+        series=actor_factory.series,
     )
 
 
 def unconditional_lease() -> bool:
-    """Return True: the lease of a worker without a group."""
+    """Return True, because a worker without a group always has its lease."""
     return True
 
 
 class _ActorFactory:
-    """Creates the behaviour of each actor whenever it starts, and holds the state that outlives actors."""
+    """Creates an actor's behaviour whenever the actor starts, and holds the state that outlives actors."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -184,18 +184,22 @@ class _ActorFactory:
         )
 
     def _is_engine_ready(self) -> bool:
-        """Start the engine for the group's connectors; return whether it is ready."""
+        """Start the engine for the group's connectors; return whether the engine is ready."""
         connectors = self.published.latest.config.connectors.values()
-        return self._parts.engine.is_ready_for(each.config for each in connectors)
+        return self._parts.engine.is_ready_for(connector.config for connector in connectors)
 
     def _cluster_factories(self) -> dict[Address, Factory]:
         parts, cluster, state = self._parts, self._parts.cluster, self.membership_state
         if cluster is None or state is None:
             return {}
         publisher, fencer, herder = self.actors.publisher, self.actors.fencer, self.actors.herder
-        exact = cluster.transactions
+        transactions = cluster.transactions
         return {
-            **({} if exact is None else {self.claims: lambda: self._make_claims(cluster, exact)}),
+            **(
+                {}
+                if transactions is None
+                else {self.claims: lambda: self._make_claims(cluster, transactions)}
+            ),
             fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
             state.address: lambda: GroupMember(membership_state=state, herder=herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
@@ -329,13 +333,15 @@ class _ActorFactory:
             connector_config=_drop_null_values(wanted.connector_config),
             lease=self._lease(),
             may_read=ReadPermission(task, wanted.incarnation.version, self.published, parts.clock),
-            assigned=partial(self.metrics.has_partitions, task),
+            assigned=partial(self.metrics.record_partitions, task),
             backlog=partial(self.metrics.record_backlog, task),
-            working=self.metrics.follow(task),
+            working=self.metrics.track(task),
         )
         kind = parts.plugins.connector_type(wanted.connector_config)
         is_source = kind != "sink"
-        exact = kind == "source" and parts.cluster is not None and parts.cluster.transactions is not None
+        is_exactly_once = (
+            kind == "source" and parts.cluster is not None and parts.cluster.transactions is not None
+        )
 
         def known_topics() -> frozenset[TopicName] | None:
             topics = self.published.latest.status.topics
@@ -351,7 +357,7 @@ class _ActorFactory:
             address=address,
             worker=self.actors.worker,
             offsets=self.offsets,
-            claims=self.claims if exact else None,
+            claims=self.claims if is_exactly_once else None,
             engine=parts.engine,
             resolve=parts.plugins.resolve,
             clock=parts.clock,

@@ -1,7 +1,7 @@
 """Connector actor: starts and stops the plugin's connector object and requests task configs from it.
 
-The variables in its config are resolved when it starts, and again when a config provider's values expire.
-Resolved values never leave this actor; task configs are sent with variables.
+The actor resolves the variables in the connector's config when it starts, and again when a config provider's values
+expire. Resolved values never leave this actor; task configs are sent with variables.
 
 Plugin code may block or raise. It runs on this actor's thread inside `plugin_code`, and any error sets the state to
 FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving STARTED
@@ -16,8 +16,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.plugin_calls import format_trace, plugin_code
+from actors.instances.recent_events import RecentEvents
 from actors.instances.state_lines import StateReports
-from actors.instances.story import RecentEvents
 from actors.messages.herder import TaskConfigsGenerated
 from actors.messages.instances import (
     CancelInstance,
@@ -114,7 +114,7 @@ class Connector:
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
         self._waits_for: str | None = None
-        """Why the plugin's process is not running; None while it runs."""
+        """Reason why the plugin's process is not running; None while the process runs."""
         self._reports = StateReports(name, wanted.incarnation, worker)
         self._events = RecentEvents(clock)
         self._retry: Timer | None = None
@@ -158,7 +158,7 @@ class Connector:
         self._transition()
 
     def _apply_values(self, resolved: ResolvedConfig) -> None:
-        """Apply these resolved values."""
+        """Replace the resolved config, and schedule a restart for its expiry."""
         before, self._resolved = self._config, resolved
         self._config = {k: v for k, v in resolved.config.items() if v is not None}
         self._renewed = self._renewed or bool(before and before != self._config)
@@ -217,7 +217,7 @@ class Connector:
         plugin = self._plugin
         if self._phase is not _Phase.STARTED:
             self._waits_for = None
-            if plugin is None:  # its creation failed, and the connector was stopped afterwards
+            if plugin is None:  # creation failed, and the connector was stopped afterwards
                 self._phase = _Phase.INIT
                 self._begin()
                 return
@@ -252,9 +252,9 @@ class Connector:
                 configs = [dict(c) for c in plugin.task_configs(max_tasks)]
         except PluginFailed as error:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
-            is_away = isinstance(error.__cause__, Unavailable)
-            level = logging.INFO if is_away else logging.WARNING
-            if is_away and self._waits_for != str(error.__cause__):
+            is_unavailable = isinstance(error.__cause__, Unavailable)
+            level = logging.INFO if is_unavailable else logging.WARNING
+            if is_unavailable and self._waits_for != str(error.__cause__):
                 self._waits_for = str(error.__cause__)
                 self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)

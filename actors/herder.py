@@ -1,7 +1,7 @@
 """The herder: the only actor that changes cluster state.
 
-REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue. The
-queue serializes them as Connect does with its tick thread and locks. The herder never blocks: it decides with pure
+REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue, which
+serializes them; Connect uses a tick thread and locks. The herder never blocks: it decides with pure
 functions of `kraal.cluster`, sends messages to other actors, and completes a request when the record that it wrote
 has been read back (`actors.herding.pending_writes`). After each change it publishes an immutable snapshot, which GET
 requests and membership read.
@@ -33,7 +33,7 @@ from actors.messages.herder import (
     CheckSessionKey,
     ClusterIdReceived,
     CompareStatuses,
-    EndRead,
+    EndReached,
     GroupLost,
     HerderMessage,
     HerderTick,
@@ -128,8 +128,8 @@ class Herder:
                 self._on_group_message(message)
             case ProducersFenced():
                 self._fencings.on_fenced(message)
-            case EndRead():
-                self._requests.on_end_read(message)
+            case EndReached():
+                self._requests.on_end_reached(message)
             case OffsetsFetched() | OffsetsModified():
                 self._requests.offsets.on_result(message)
             case CheckSessionKey():
@@ -247,12 +247,12 @@ class Herder:
     # -- the internal topics -------------------------------------------------------------------------------
 
     def _on_appended(self, message: Appended | AppendFailed) -> None:
-        is_about_statuses = self._state.writes.on_append_result(message)
+        is_status_write = self._state.writes.on_append_result(message)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
-        if is_about_statuses:
+        if is_status_write:
             if isinstance(message, AppendFailed):
-                self._statuses.note_withheld()
+                self._statuses.record_withheld()
             self._complete_pending_steps()
 
     def _claim(self) -> None:
@@ -261,13 +261,13 @@ class Herder:
             self._state.actors.config_writer.tell(ClaimWrites())
 
     def _on_records(self, message: RecordsRead) -> None:
-        fresh = self._startup.drop_replayed(message)
-        if fresh is None:
+        new_records = self._startup.drop_replayed(message)
+        if new_records is None:
             return
-        take = self._apply_config_records if fresh.topic == "config" else self._apply_status_records
-        take(fresh)
-        if fresh.caught_up:
-            self._startup.on_caught_up(fresh.topic)
+        apply = self._apply_config_records if new_records.topic == "config" else self._apply_status_records
+        apply(new_records)
+        if new_records.caught_up:
+            self._startup.on_caught_up(new_records.topic)
             self._go_live_if_ready()
 
     def _apply_config_records(self, message: RecordsRead) -> None:
@@ -291,7 +291,7 @@ class Herder:
             self._requests.retry_pending()
 
     def _handle_config_events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
-        """Handle config events. Records from before startup only set the state, except missed commands."""
+        """Handle the events of live config records, and of commands that were missed before startup."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
@@ -352,13 +352,13 @@ class Herder:
                     self._requests.retry_pending()  # the length of the outage is unknown
 
     def _on_assigned(self, message: AssignmentReceived) -> None:
-        led = self._state.snapshot.is_leader
+        was_leader = self._state.snapshot.is_leader
         self._rebalances.on_assigned(message, everything=not self._startup.is_over)
         if message.is_leader:
             self._statuses.remove_stale(message.plan)
             self._task_configs.remove_stopped_tasks()
             self._keys.check()
-            if not led:
+            if not was_leader:
                 self._claim()
         for name in () if self._startup.is_over else message.assignment.connectors:
             self._task_configs.recheck(name)  # configs generated before the assignment arrived

@@ -40,7 +40,7 @@ class ClusterParts:
     """Static assignment of this worker (KIP-987), if any."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)
-    """Timing of reading the logs that other workers also write."""
+    """Timing of reads from logs that other workers also write to."""
     send: Send = send_to_leader
     """Sends task configs to the leader."""
     refuse: Callable[[str], None] | None = None
@@ -78,7 +78,7 @@ class Parts:
     """None in standalone mode."""
     budget: ActorRestartBudget = field(default_factory=ActorRestartBudget)
     windows: Windows = field(default_factory=Windows)
-    """`metrics.sample.window.ms` and `metrics.num.samples`"""
+    """`metrics.sample.window.ms` and `metrics.num.samples`."""
     meter: Callable[..., TaskMeter] = TaskMeter
     """Creates the meter of each incarnation of a task, with `TaskMeter`'s arguments."""
     stall_s: float = 60.0
@@ -88,4 +88,4 @@ class Parts:
     history_max_bytes: int = DEFAULT_BYTES
     """`rest.history.max.bytes`; 0 disables the history."""
     files: bool = False
-    """Whether connectors of the command line are created first; `StartupDone` reports that they exist."""
+    """Whether connectors given on the command line are created first; `StartupDone` reports that they exist."""

@@ -1,9 +1,9 @@
 """The supervisor: restarts dead actors one for one, within a budget and with exponential backoff.
 
 Connect has no supervisor. The death of an actor is a bug in Kraal, not in a plugin (plugins run inside
-`actors.instances.plugin_calls`), so the supervisor restarts the actor from stored state. Its pending requests fail at
-once with the cause. An actor that exceeds its budget is not restarted; if it is the herder, the worker or another
-system actor, the process exits.
+`actors.instances.plugin_calls`), so the supervisor restarts the actor from stored state. The actor's pending requests
+fail at once with the cause. An actor that exceeds its budget is not restarted; if that actor is the herder, the worker
+or another system actor, the process exits.
 """
 
 from __future__ import annotations

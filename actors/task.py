@@ -65,7 +65,7 @@ class _Phase(Enum):
     OPENING = auto()
     REQUESTING = auto()
     STORING = auto()
-    """The offsets of the last batch are being stored; `_held` is True if the run is already on hold."""
+    """The offsets of the last batch are being stored; `_is_held` is True if the run is already on hold."""
     STOPPING = auto()
     FAILED = auto()
 
@@ -111,13 +111,13 @@ class Task:
         self._number = self._token = 0
         """Number of the run, and token of the pending load or store; replies with other tokens are dropped."""
         self._batch: Mapping[SourcePartition, Offset] = {}
-        self._held = self._ending = self._engine_lost = False
+        self._is_held = self._is_ending = self._is_engine_lost = False
         self._lease = LateLease(spec)
         self._reports = StateReports(
             spec.task, incarnation, worker, version=version, record=meter.record_state
         )
         self._timer = MessageTimer(clock, address)
-        """Timer of the retry when the offset keeper does not reply, which may have died with the message."""
+        """Timer of the retry if the offset keeper does not reply; the keeper may have died with the message."""
 
     def receive(self, message: TaskMessage) -> None:
         """Handle one message."""
@@ -147,12 +147,12 @@ class Task:
                 self._on_offsets_failed(message)
             case RetryOffsets():
                 if message.run == self._number:
-                    self._store_again()
+                    self._retry_offsets()
             case _:
                 assert_never(message)
 
     def _follow_target(self) -> None:
-        if self._ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
+        if self._is_ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
             return
         if self._target is TargetState.STARTED:
             if self._run is None and self._phase is _Phase.IDLE:
@@ -168,9 +168,9 @@ class Task:
             self._run.hold()
 
     def _stop(self) -> None:
-        if self._ending:
+        if self._is_ending:
             return
-        self._ending = True
+        self._is_ending = True
         if self._run is None:
             self._on_ended()
         elif self._phase is _Phase.REQUESTING:
@@ -185,7 +185,7 @@ class Task:
             self._cancel()
 
     def _cancel(self) -> None:
-        self._ending = True
+        self._is_ending = True
         if self._run is None:
             self._on_ended()
             return
@@ -193,14 +193,14 @@ class Task:
         self._run.cancel()
 
     def _load(self) -> None:
-        self._phase, self._held = _Phase.LOADING, False
+        self._phase, self._is_held = _Phase.LOADING, False
         if not self._is_source:
             self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
         self._token, timeout_s = self._offsets.load(self._token)
         self._schedule_retry(timeout_s)
 
-    def _store_again(self) -> None:
+    def _retry_offsets(self) -> None:
         if self._phase is _Phase.LOADING:
             self._load()
         elif self._phase is _Phase.STORING and (self._is_source or self._lease.is_awaited):
@@ -211,7 +211,7 @@ class Task:
 
     def _open(self, loaded: OffsetsLoaded) -> None:
         self._timer.cancel()
-        if self._ending:
+        if self._is_ending:
             return
         if not self._spec.lease():  # the task may run elsewhere by now; otherwise the lease is renewed
             self._schedule_retry(LEASE_RETRY_S)
@@ -219,7 +219,7 @@ class Task:
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
         try:
-            spec = _resolved(self._spec, self._resolve)
+            spec = _resolve_spec(self._spec, self._resolve)
         except PluginFailed as error:
             self._handle_event(Failed(trace=error.trace))
             return
@@ -235,7 +235,7 @@ class Task:
             self._meter, event, requesting=phase is _Phase.REQUESTING, storing=phase is _Phase.STORING
         )
         match event:
-            case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
+            case Waiting() if self._phase is _Phase.OPENING and not self._is_engine_lost:
                 # An open run resumes automatically, and a FAILED trace is more useful than a waiting reason.
                 self._reports.send(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.REQUESTING and event.engine_failed:
@@ -249,7 +249,7 @@ class Task:
             case Waiting() | Committed() | PhaseTimes():
                 pass  # counted above
             case Held():
-                self._held = True
+                self._is_held = True
                 if self._phase is _Phase.REQUESTING:
                     self._settle()
             case Failed():
@@ -261,7 +261,7 @@ class Task:
                 assert_never(event)
 
     def _on_opened(self, event: Opened) -> None:
-        self._engine_lost, self._reports.version = False, event.version
+        self._is_engine_lost, self._reports.version = False, event.version
         last = self._reports.last
         if self._phase is _Phase.REQUESTING and last and last.state is State.UNASSIGNED:
             self._reports.send(State.RUNNING)
@@ -275,7 +275,7 @@ class Task:
             self._run.hold()
 
     def _request_batch(self) -> None:
-        self._phase, self._held = _Phase.REQUESTING, False
+        self._phase, self._is_held = _Phase.REQUESTING, False
         if self._run is not None:
             self._run.next()
 
@@ -296,7 +296,7 @@ class Task:
         if self._run is None:
             return
         if not self._lease.holds():
-            self._cancel() if self._ending else self._schedule_retry(LEASE_RETRY_S)
+            self._cancel() if self._is_ending else self._schedule_retry(LEASE_RETRY_S)
             return
         if not self._is_source:
             self._run.commit(self._batch)
@@ -307,9 +307,9 @@ class Task:
     def _on_stored(self) -> None:
         self._timer.cancel()
         self._meter.record_commit()
-        if self._held or self._ending or self._target is not TargetState.STARTED:
+        if self._is_held or self._is_ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.REQUESTING
-            if self._held:
+            if self._is_held:
                 self._settle()
             elif self._run is not None:
                 self._run.hold()
@@ -319,7 +319,7 @@ class Task:
     def _settle(self) -> None:
         """Stop, continue or report PAUSED once the run is on hold and its offsets are stored."""
         self._phase = _Phase.IDLE
-        if self._ending and self._run is not None:
+        if self._is_ending and self._run is not None:
             self._phase = _Phase.STOPPING
             self._run.stop()
         elif self._target is TargetState.STARTED:
@@ -329,14 +329,14 @@ class Task:
 
     def _on_failed(self, event: Failed) -> None:
         self._failed_run, self._run = self._run, None
-        if self._ending:
+        if self._is_ending:
             self._on_ended()
         elif not event.engine_lost:
             self._phase = _Phase.FAILED
             self._reports.send(State.FAILED, event.trace)
         else:  # not caused by the task, which continues when the engine is available again
-            self._phase, self._engine_lost = _Phase.IDLE, self._target is TargetState.STARTED
-            if self._engine_lost:
+            self._phase, self._is_engine_lost = _Phase.IDLE, self._target is TargetState.STARTED
+            if self._is_engine_lost:
                 self._reports.send(State.FAILED, event.trace, recovers=True)
             self._follow_target()
 
@@ -355,7 +355,7 @@ class Task:
         self._timer.cancel()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreUnavailable):
             self._reports.send(
-                State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}"
+                State.UNASSIGNED, f"waiting until its source offsets can be read: {message.error}"
             )
             self._schedule_retry(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
@@ -367,7 +367,7 @@ class Task:
             self._schedule_retry(STORE_RETRY_S)
 
 
-def _resolved(spec: TaskSpec, resolve: Callable[[Config], ResolvedConfig]) -> TaskSpec:
+def _resolve_spec(spec: TaskSpec, resolve: Callable[[Config], ResolvedConfig]) -> TaskSpec:
     """Return a spec with resolved configs. Raises PluginFailed."""
     with plugin_code(f"resolving the configs of task {spec.task}"):
         return replace(

@@ -2,8 +2,8 @@
 
 The herder sends the wanted state, not commands. Each instance has a slot, and the worker reconciles the slot with the
 wanted state after every change. Messages may therefore arrive in any order, and a restarted herder only repeats the
-wanted state. A stop has a timeout (`task.shutdown.graceful.timeout.ms`), after which the worker cancels the instance;
-an instance that does not stop after the cancel either is abandoned and logged.
+wanted state. A stop has a timeout (`task.shutdown.graceful.timeout.ms`), after which the worker cancels the instance.
+An instance that does not stop after cancellation either is abandoned, and an error is logged.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
+from actors.instances.recent_events import RecentEvents
 from actors.instances.state_lines import log_failure
-from actors.instances.story import RecentEvents
 from actors.messages.herder import InstanceChanged, TaskConfigsGenerated, TopicsSeen, WorkerReport
 from actors.messages.instances import CancelInstance, RepeatReport, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise
@@ -42,7 +42,7 @@ MakeChild = Callable[[Instance, "WantedInstance", Address], Behaviour]
 class Slot:
     """Wanted and actual state of one instance; outlives the worker actor."""
 
-    story: RecentEvents
+    events: RecentEvents
     wanted: WantedInstance | None = None
     life: WantedInstance | None = None
     """Incarnation and target of the running instance, if any."""
@@ -54,7 +54,7 @@ class Slot:
     configs: TaskConfigsGenerated | None = None
     """The latest task configs that a connector reported."""
     together: frozenset[Instance] = frozenset()
-    """Instances restarted together; this one starts when the earlier incarnations of all of them have stopped."""
+    """Instances restarted together; this instance starts when the earlier incarnations of all have stopped."""
 
 
 class Worker:
@@ -79,7 +79,7 @@ class Worker:
             address: address of this actor.
             herder: sends the wanted state and receives facts.
             supervisor: starts the instances.
-            clock: for deadlines.
+            clock: clock for deadlines.
             make_child: creates an instance's behaviour.
             slots: outlives the actor, so that a restarted worker takes over running instances.
             abandon: releases the engine's resources of a task whose actor has exhausted its restart budget, or of a
@@ -104,10 +104,10 @@ class Worker:
         match message:
             case Begin():
                 for instance in list(self._slots):
-                    self._restart_waiting(instance)
-                for each in self._slots.values():
-                    if each.address is not None:
-                        each.address.tell(RepeatReport())
+                    self._resume_reconciling(instance)
+                for occupied in self._slots.values():
+                    if occupied.address is not None:
+                        occupied.address.tell(RepeatReport())
                 self._report_all()
             case Assign():
                 self._assign(message)
@@ -134,11 +134,11 @@ class Worker:
         for instance, wanted in message.changes.items():
             slot = self._slots.get(instance)
             if slot is None:
-                slot = self._slots[instance] = Slot(story=RecentEvents(self._clock))
+                slot = self._slots[instance] = Slot(events=RecentEvents(self._clock))
             if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
                 self._herder.tell(_make_stopped(instance, slot.wanted.incarnation))
             slot.wanted = wanted
-            slot.story.add(
+            slot.events.add(
                 "no longer wanted"
                 if wanted is None
                 else f"wanted {wanted.target}, {_describe(wanted.incarnation)}"
@@ -150,8 +150,8 @@ class Worker:
             self._reconcile(instance)
         self._start_waiting()
 
-    def _restart_waiting(self, instance: Instance) -> None:
-        """Move an instance after a restart of this actor; a pending stop gets a new deadline."""
+    def _resume_reconciling(self, instance: Instance) -> None:
+        """Reconcile an instance after its actor or this actor has failed; a pending stop gets a new deadline."""
         slot = self._slots[instance]
         if slot.stopping is not None:
             slot.stopping.cancel()
@@ -192,15 +192,15 @@ class Worker:
 
     def _start_waiting(self) -> None:
         """Start instances that no longer have to wait for others to stop."""
-        held: dict[frozenset[Instance], bool] = {}  # checked once per set of instances
+        must_wait: dict[frozenset[Instance], bool] = {}  # checked once per set of instances
         for instance in tuple(self._together):
             slot = self._slots.get(instance)
             if slot is None or not slot.together:
                 del self._together[instance]
             elif slot.life is None:
-                if slot.together not in held:
-                    held[slot.together] = any(map(self._is_ending, slot.together))
-                if not held[slot.together]:
+                if slot.together not in must_wait:
+                    must_wait[slot.together] = any(map(self._is_ending, slot.together))
+                if not must_wait[slot.together]:
                     slot.together = frozenset()
                     self._reconcile(instance)
 
@@ -215,7 +215,7 @@ class Worker:
         kind = "task" if isinstance(instance, TaskId) else "connector"
         address = Address(f"{kind} {instance}")
         slot.address, slot.life = address, wanted
-        slot.story.add(f"started, {_describe(wanted.incarnation)}")
+        slot.events.add(f"started, {_describe(wanted.incarnation)}")
         self._metrics.record_start(instance)
 
         def on_budget_exhausted(error: BaseException) -> None:
@@ -239,7 +239,7 @@ class Worker:
             return
         overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
         slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
-        slot.story.add(f"stop requested, {_describe(life.incarnation)}")
+        slot.events.add(f"stop requested, {_describe(life.incarnation)}")
         slot.address.tell(StopInstance())
 
     def _on_changed(self, fact: InstanceChanged) -> None:
@@ -252,7 +252,7 @@ class Worker:
         if slot.stopping is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # the actor may have been restarted since the first request
         slot.fact = fact
-        slot.story.add_state(fact)
+        slot.events.add_state(fact)
         self._metrics.record_state(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
@@ -263,7 +263,7 @@ class Worker:
             self._supervisor.tell(Release(slot.address))
         if not isinstance(instance, TaskId):
             self._abandon(instance)
-        slot.story.add_state(fact)
+        slot.events.add_state(fact)
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
         self._metrics.remove(instance)
         self._herder.tell(fact)
@@ -279,9 +279,9 @@ class Worker:
         if not message.cancelled and slot.address is not None:
             log.warning(
                 "Cancelling %s, which did not stop within %g s; last events: %s",
-                *(message.instance, self._graceful_s, slot.story.as_text()),
+                *(message.instance, self._graceful_s, slot.events.as_text()),
             )
-            slot.story.add("cancelled")
+            slot.events.add("cancelled")
             overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
             slot.stopping = self._clock.after(CANCEL_TIMEOUT_S, self._address, overdue)
             slot.address.tell(CancelInstance())
@@ -289,7 +289,7 @@ class Worker:
         log.error(
             "Abandoning %s, which did not end after it was cancelled; last events: %s",
             message.instance,
-            slot.story.as_text(),
+            slot.events.as_text(),
         )
         self._on_stopped(message.instance, slot, _make_stopped(message.instance, message.incarnation))
 
@@ -309,7 +309,7 @@ class Worker:
         log_failure(message.instance, message.trace)
         self._metrics.record_state(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
-        self._restart_waiting(message.instance)
+        self._resume_reconciling(message.instance)
 
 
 def _describe(incarnation: Incarnation) -> str:

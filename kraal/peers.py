@@ -1,8 +1,8 @@
 """Client for HTTP requests to other workers, compatible with Connect's (RestClient, KIP-507).
 
-Requests are independent: they use no cookies, redirects, proxies or other state. Connections are persistent, and are
-closed before the server of another worker closes them as idle, which could interrupt a request. The result is a
-response to forward, the other worker's error, or an error with the reason.
+Requests are independent: they use no cookies, redirects, proxies or other state. Persistent connections are closed
+before the server of another worker closes them as idle, because that could interrupt a request. The result of a request
+is a response to forward, the other worker's error, or an error with the reason.
 Source: RestClient (Kafka 4.4.0).
 """
 
@@ -71,7 +71,7 @@ class PeerResponse:
 class Peers:
     """Client for other workers with persistent connections. Must be used on one event loop.
 
-    Without `tls`, it trusts the system's certificates.
+    Without `tls`, the client trusts the system's certificates.
     """
 
     def __init__(self, tls: MakeContext | None = None) -> None:

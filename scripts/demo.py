@@ -4,8 +4,8 @@ Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileS
 compares both files, and demonstrates a transform and a dead letter. It then runs until Ctrl-C, with a dashboard that
 shows a data flow and a failed connector. On exit it stops all of its processes and deletes its files.
 With --cluster, several `kraal distributed` workers share the work, and one of them is killed meanwhile.
-With --cdc, two of them capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate it, one of
-them is killed meanwhile, and the demo exits by itself.
+With --cdc, two workers capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate them to
+another database. One of the workers is killed meanwhile, and the demo exits by itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from scripts import demo_cdc, demo_cluster, demo_errors
 from scripts.demo_dashboard import Leftovers
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
-from scripts.harness.rest import all_running
-from scripts.harness.show import POLL_INTERVAL_S, Progress, columns, say
+from scripts.harness.rest import is_fully_running
+from scripts.harness.show import POLL_INTERVAL_S, Progress, format_table, say
 from scripts.harness.topics import Reader
 from scripts.harness.workers import START_TIMEOUT_S, Worker, kraal_standalone
 
@@ -43,24 +43,24 @@ STALL_TIMEOUT_S = 120.0
 
 @dataclass(slots=True)
 class Flow:
-    """Counts the records that passed one point, and computes their rate from the last zero count to the last change."""
+    """The number of records that have passed one point, and the rate from the last zero count to the last change."""
 
     count: int = 0
-    begun: float = field(default_factory=time.monotonic)
-    changed: float = field(default_factory=time.monotonic)
+    start_s: float = field(default_factory=time.monotonic)
+    change_s: float = field(default_factory=time.monotonic)
 
     def update(self, count: int) -> None:
         """Record the current count."""
         now = time.monotonic()
         if self.count == count == 0:
-            self.begun = now
+            self.start_s = now
         if count != self.count:
-            self.count, self.changed = count, now
+            self.count, self.change_s = count, now
 
     @property
     def rate(self) -> float:
         """Records per second, up to the last change."""
-        return self.count / max(self.changed - self.begun, POLL_INTERVAL_S)
+        return self.count / max(self.change_s - self.start_s, POLL_INTERVAL_S)
 
 
 @dataclass(slots=True)
@@ -80,20 +80,20 @@ class Demo:
         """Read the progress of both connectors."""
         self.records_in.update(self.topic.end())
         self.records_out.update(size(self.sink_file) // ON_DISK)
-        self.records_out.begun = self.records_in.begun  # the sink cannot start earlier
+        self.records_out.start_s = self.records_in.start_s  # the sink cannot start earlier
 
     def transfer(self) -> None:
         """Wait until every line is in the sink file, and show the progress. Raises ScriptFailed."""
-        with Progress() as show:
+        with Progress() as display:
             while self.records_out.count < self.lines:
                 self.update_progress()
-                show.line(self._progress())
+                display.line(self._progress())
                 if not self.worker.process.alive:
                     raise ScriptFailed(f"The worker exited: {self.worker.process.last_log_error()}")
                 for status in self.worker.rest.statuses().values():
-                    all_running(status)  # raises for FAILED
+                    is_fully_running(status)  # raises for FAILED
                 if (
-                    time.monotonic() - max(self.records_in.changed, self.records_out.changed)
+                    time.monotonic() - max(self.records_in.change_s, self.records_out.change_s)
                     > STALL_TIMEOUT_S
                 ):
                     raise ScriptFailed(f"No progress for {STALL_TIMEOUT_S:.0f} s: {self._progress()}.")
@@ -108,22 +108,22 @@ class Demo:
 
     def check(self) -> list[tuple[str, str]]:
         """Compare both files; return the rows to print. Raises ScriptFailed if they differ."""
-        counted = {path: count_lines(path) for path in (self.source_file, self.sink_file)}
-        sums = {path: sha256(path) for path in counted}
-        if len(set(counted.values())) != 1:
+        line_counts = {path: count_lines(path) for path in (self.source_file, self.sink_file)}
+        checksums = {path: sha256(path) for path in line_counts}
+        if len(set(line_counts.values())) != 1:
             raise ScriptFailed(
-                f"The source file has {counted[self.source_file]:,} lines, but the sink file has"
-                f" {counted[self.sink_file]:,}."
+                f"The source file has {line_counts[self.source_file]:,} lines, but the sink file has"
+                f" {line_counts[self.sink_file]:,}."
             )
-        if len(set(sums.values())) != 1:
+        if len(set(checksums.values())) != 1:
             raise ScriptFailed("Both files have the same number of lines, but different contents.")
         into, out = self.records_in, self.records_out
         return [
             ("records in", f"{into.count:>12,}  file to Kafka, {into.rate:,.0f} records/s"),
             ("records out", f"{out.count:>12,}  Kafka to file, {out.rate:,.0f} records/s"),
-            ("source file", f"{counted[self.source_file]:>12,}  lines, {self.source_file}"),
-            ("sink file", f"{counted[self.sink_file]:>12,}  lines, {self.sink_file}"),
-            ("contents", f"{'equal':>12}  sha256 {sums[self.sink_file][:16]}..."),
+            ("source file", f"{line_counts[self.source_file]:>12,}  lines, {self.source_file}"),
+            ("sink file", f"{line_counts[self.sink_file]:>12,}  lines, {self.sink_file}"),
+            ("contents", f"{'equal':>12}  sha256 {checksums[self.sink_file][:16]}..."),
             ("REST", self.worker.rest.url),
         ]
 
@@ -154,9 +154,9 @@ def main() -> int:
     if arguments.lines is not None and arguments.lines < 1:
         parser.error("--lines must be at least 1")
     if arguments.cluster is not None and arguments.cluster < demo_cluster.MIN_WORKERS:
-        parser.error(f"--cluster must be at least {demo_cluster.MIN_WORKERS}: one of the workers is killed")
+        parser.error(f"--cluster must be at least {demo_cluster.MIN_WORKERS}, because one worker is killed")
     if arguments.cdc and arguments.lines is not None:
-        parser.error("--lines is not for --cdc, which copies a table")
+        parser.error("--lines cannot be used with --cdc, which copies a table")
     try:
         with ExitStack() as stack:
             try:
@@ -176,8 +176,8 @@ def main() -> int:
 def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     """Run the demo; `stack` stops everything that it starts."""
     port = _choose_rest_port(arguments.port)
-    temporary = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
-    directory = Path(stack.enter_context(temporary))
+    temporary_directory = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
+    directory = Path(stack.enter_context(temporary_directory))
     if arguments.cdc:
         demo_cdc.run(port, directory, stack)
         return
@@ -214,11 +214,11 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     demo = Demo(directory, lines, worker, topic, source_file, sink_file)
     demo.transfer()
     statuses = _wait_until_running(worker)
-    checked = demo.check()
+    rows = demo.check()
     say("")
     say(_format_statuses(statuses))
     say("")
-    for name, text in checked:
+    for name, text in rows:
         say(f"{name:12}{text}")
     say("")
     demo_errors.run(broker.bootstrap, worker, directory)
@@ -228,7 +228,7 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
 
 
 def _choose_rest_port(requested: int | None) -> int:
-    """Return the REST port: `requested`, else 8083, or any free port if 8083 is in use."""
+    """Return the REST port: `requested`, or 8083, or a free port if 8083 is in use. Raises ScriptFailed."""
     port = REST_PORT if requested is None else requested or free_port()
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -237,11 +237,11 @@ def _choose_rest_port(requested: int | None) -> int:
         except OSError as exc:
             if requested:
                 raise ScriptFailed(
-                    f"Port {port} on {HOST} cannot be used ({exc.strerror}); choose another with --port."
+                    f"Port {port} on {HOST} is not available ({exc.strerror}); choose another port with --port."
                 ) from exc
-            other = free_port()
-            say(f"Port {port} is in use; REST will listen on {other}.")
-            return other
+            free = free_port()
+            say(f"Port {port} is in use; REST will listen on {free}.")
+            return free
     return port
 
 
@@ -274,7 +274,7 @@ def _wait_until_running(worker: Worker) -> dict[str, dict[str, Any]]:
 
     def are_all_running() -> bool:
         statuses = worker.rest.statuses()
-        return all(name in statuses and all_running(statuses[name]) for name in (SOURCE, SINK))
+        return all(name in statuses and is_fully_running(statuses[name]) for name in (SOURCE, SINK))
 
     wait_until(
         "both connectors were RUNNING", are_all_running, timeout_s=START_TIMEOUT_S, program=worker.process
@@ -289,7 +289,7 @@ def _format_statuses(statuses: dict[str, dict[str, Any]]) -> str:
         running = sum(task["state"] == "RUNNING" for task in tasks)
         kind, state = str(statuses[name]["type"]), str(connector["state"])
         rows.append((name, kind, state, f"{running}/{len(tasks)}", str(connector["worker_id"])))
-    return columns(rows)
+    return format_table(rows)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -299,16 +299,16 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--once", action="store_true", help="exit after the check: with 0 if it passed, else with 1"
+        "--once", action="store_true", help="exit after the check, with 0 if it passed, or else with 1"
     )
-    lines = f"default: {LINES}, or {demo_cluster.LINES} with --cluster"
+    lines = f"number of lines (default: {LINES}, or {demo_cluster.LINES} with --cluster)"
     parser.add_argument("--lines", type=int, metavar="N", help=lines)
-    cluster = "N distributed workers, one of which is killed with -9; 3 fit a small machine"
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--cluster", type=int, metavar="N", help=cluster)
-    cdc = "copy a PostgreSQL table with Debezium, while one of two workers is killed with -9"
-    ways.add_argument("--cdc", action="store_true", help=cdc)
-    port = f"REST port; 0 chooses a free one. Default: {REST_PORT}, or a free one if that is in use"
+    cluster = "run N distributed workers and kill -9 one of them; 3 fit a small machine"
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--cluster", type=int, metavar="N", help=cluster)
+    cdc = "copy a PostgreSQL table with Debezium, and kill -9 one of two workers meanwhile"
+    modes.add_argument("--cdc", action="store_true", help=cdc)
+    port = f"REST port; 0 selects a free port. Default: {REST_PORT}, or a free port if it is in use"
     parser.add_argument("--port", type=int, metavar="PORT", help=port)
     return parser
 

@@ -21,17 +21,17 @@ from scripts.demo_workers import (
     instances_table,
     moves_table,
     say_after,
-    say_noticed,
+    say_detected,
     start_broker,
     start_workers,
-    wait_until_noticed,
+    wait_until_detected,
     workers_table,
 )
-from scripts.harness.clusters import Cluster, owners
+from scripts.harness.clusters import Cluster, get_owners
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.rest import all_running
-from scripts.harness.show import POLL_INTERVAL_S, columns, say
+from scripts.harness.rest import is_fully_running
+from scripts.harness.show import POLL_INTERVAL_S, format_table, say
 from scripts.harness.workers import Worker
 
 WORKERS: Final = 2
@@ -106,44 +106,47 @@ class CdcDemo:
         self._wait("the first rows were copied", self._is_equal)
 
     def change(self, sql: str) -> None:
-        """Change the first database and wait until the second has the change. Raises ScriptFailed."""
+        """Change the first database, and wait until the second one has the change. Raises ScriptFailed."""
         self._shop.ask(sql)
-        began = time.monotonic()
+        start_s = time.monotonic()
         self._wait("the change was copied", self._is_equal)
-        say(f"{sql}: copied after {time.monotonic() - began:.1f} s")
+        say(f"{sql}: copied after {time.monotonic() - start_s:.1f} s")
 
     def kill(self) -> Worker:
         """Kill the worker that runs the source task with SIGKILL, change a row, and show how the change arrives."""
-        before = owners(self.cluster.statuses.now(), self.names)
-        lost = before[f"task-{SOURCE}-0"]
-        victim = next(each for each in self.cluster.workers if each.rest.worker_id == lost)
+        before = get_owners(self.cluster.statuses.now(), self.names)
+        lost_id = before[f"task-{SOURCE}-0"]
+        victim = next(worker for worker in self.cluster.workers if worker.rest.worker_id == lost_id)
         role = "the leader" if victim is self.cluster.leader() else "a follower"
-        last = self.cluster.generations()[-1].generation
-        moving = [key for key, worker in before.items() if worker == lost]
+        last_generation = self.cluster.generations()[-1].generation
+        moving = [key for key, worker in before.items() if worker == lost_id]
         say(
-            f"kill -9 {victim.process.pid}: {lost}, {role}, which runs {len(moving)} of {len(before)},"
-            f" among them the task of {SOURCE} ..."
+            f"kill -9 {victim.process.pid}: {lost_id}, {role}, which runs {len(moving)} of {len(before)}"
+            f" connectors and tasks, including the task of {SOURCE} ..."
         )
-        killed = time.time()
+        killed_at = time.time()
         self.cluster.kill(victim)
         self._shop.ask(MEANWHILE)
-        changed = time.time()
-        noticed = wait_until_noticed(self.cluster, last, lambda: time.sleep(POLL_INTERVAL_S))
+        changed_at = time.time()
+        rebalance = wait_until_detected(self.cluster, last_generation, lambda: time.sleep(POLL_INTERVAL_S))
         self._wait(
-            "all work of the killed worker ran elsewhere",
-            lambda: has_moved(self.cluster.statuses.now(), moving, lost),
+            "all connectors and tasks of the killed worker ran elsewhere",
+            lambda: has_moved(self.cluster.statuses.now(), moving, lost_id),
         )
         self._wait("the change was copied", self._is_equal)
-        copied = time.time()
+        copied_at = time.time()
         now = self.cluster.statuses.now()
         say("")
         say(moves_table(self.cluster, self.names, before, moving))
         say("")
         say_after(0.0, "killed; changes wait in the log of the first database")
-        say_after(changed - killed, MEANWHILE)
-        say_noticed(noticed, killed)
-        say_after(max(now[key].at for key in moving) - killed, "all of its work runs elsewhere")
-        say_after(copied - killed, "the change is in the second database")
+        say_after(changed_at - killed_at, MEANWHILE)
+        say_detected(rebalance, killed_at)
+        say_after(
+            max(now[key].at for key in moving) - killed_at,
+            "all of its connectors and tasks run on other workers",
+        )
+        say_after(copied_at - killed_at, "the change is in the second database")
         return victim
 
     def check(self) -> str:
@@ -152,7 +155,7 @@ class CdcDemo:
         copied = self._copy.ask(ROWS)
         if rows != copied:
             raise ScriptFailed(f"The first database has {rows}, but the second one has {copied}.")
-        return columns([("ID", "NAME", "CITY"), *(tuple(row.split("|")) for row in copied)])
+        return format_table([("ID", "NAME", "CITY"), *(tuple(row.split("|")) for row in copied)])
 
     def _is_equal(self) -> bool:
         exists = self._copy.ask("SELECT to_regclass('customers') IS NOT NULL") == ["t"]
@@ -166,7 +169,7 @@ class CdcDemo:
                 if not worker.process.alive:
                     raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
             for status in self.cluster.workers[0].rest.statuses().values():
-                all_running(status)  # raises for FAILED
+                is_fully_running(status)  # raises for FAILED
             return done()
 
         wait_until(what, check, timeout_s=STALL_TIMEOUT_S)
@@ -179,7 +182,7 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     """
     plugins = directory / "plugins"
     archives = ensure("debezium")
-    java_class_path()  # compile once instead of in each worker
+    java_class_path()  # compiles once instead of in each worker
     say(f"Unpacking Debezium's PostgreSQL source and JDBC sink to {plugins} ...")
     for archive in archives:
         shutil.unpack_archive(archive, plugins, "gztar")  # its checksum was verified against the lock
@@ -188,7 +191,7 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     shop, copy = server.create_database("shop"), server.create_database("copy")
     shop.ask(CREATE)
     broker = start_broker(directory, stack)
-    # Debezium lists its classes in manifests; reading only those avoids scanning all jars.
+    # Debezium lists its classes in manifests, so that scanning all jars is not necessary.
     extra = EXTRA | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
     cluster = Cluster("kraal", broker, directory / "workers", "demo", extra)
     stack.callback(cluster.stop)

@@ -1,4 +1,4 @@
-"""The demo with a cluster of distributed workers that share file connectors, of which one is killed.
+"""The demo with a cluster of distributed workers that share file connectors. One of the workers is killed.
 
 Each source file grows while the demo runs, so that lines are in flight when the worker dies. The group has to detect
 the loss and reassign the work; in the end every line has to be in the sink file at least once.
@@ -21,16 +21,16 @@ from scripts.demo_workers import (
     instances_table,
     moves_table,
     say_after,
-    say_noticed,
+    say_detected,
     start_broker,
     start_workers,
-    wait_until_noticed,
+    wait_until_detected,
     workers_table,
 )
-from scripts.harness.clusters import Cluster, owners
+from scripts.harness.clusters import Cluster, get_owners
 from scripts.harness.lines import ON_DISK, size, write_lines
 from scripts.harness.processes import ScriptFailed
-from scripts.harness.show import POLL_INTERVAL_S, Progress, columns, say
+from scripts.harness.show import POLL_INTERVAL_S, Progress, format_table, say
 from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
@@ -65,7 +65,7 @@ class Pipe:
 
     @property
     def connectors(self) -> dict[str, dict[str, str]]:
-        """Both connectors' configs by name."""
+        """The configs of both connectors by name."""
         source = {
             "connector.class": "FileStreamSource",
             "tasks.max": "1",
@@ -157,32 +157,35 @@ class ClusterDemo:
     def kill(self) -> Worker:
         """Kill the last worker with SIGKILL and show where its work moves. Raises ScriptFailed."""
         victim = self.cluster.workers[-1]
-        lost = victim.rest.worker_id
-        before = owners(self.cluster.statuses.now(), self.names)
-        last = self.cluster.generations()[-1].generation
+        lost_id = victim.rest.worker_id
+        before = get_owners(self.cluster.statuses.now(), self.names)
+        last_generation = self.cluster.generations()[-1].generation
         role = "the leader" if victim is self.cluster.leader() else "a follower"
-        moving = [key for key, worker in before.items() if worker == lost]
+        moving = [key for key, worker in before.items() if worker == lost_id]
         say("")
-        say(f"kill -9 {victim.process.pid}: {lost}, {role}, which runs {len(moving)} of {len(before)}.")
-        killed = time.time()
+        say(
+            f"kill -9 {victim.process.pid}: {lost_id}, {role}, which runs {len(moving)} of {len(before)}"
+            " connectors and tasks."
+        )
+        killed_at = time.time()
         self.cluster.kill(victim)
         with Progress() as show:
-            noticed = wait_until_noticed(self.cluster, last, lambda: self._show_progress(show))
+            rebalance = wait_until_detected(self.cluster, last_generation, lambda: self._show_progress(show))
             deadline = time.monotonic() + START_TIMEOUT_S
-            while not has_moved(self.cluster.statuses.now(), moving, lost):
+            while not has_moved(self.cluster.statuses.now(), moving, lost_id):
                 if time.monotonic() > deadline:
                     raise ScriptFailed(
-                        f"Not all work of the killed worker ran elsewhere after {START_TIMEOUT_S:.0f} s."
+                        f"Not all connectors and tasks of the killed worker moved within {START_TIMEOUT_S:.0f} s."
                     )
                 self._show_progress(show)
         now = self.cluster.statuses.now()
-        moved = max((now[key].at for key in moving), default=noticed.stable)
+        moved_at = max((now[key].at for key in moving), default=rebalance.stable_at)
         say("")
         say(moves_table(self.cluster, self.names, before, moving))
         say("")
         say_after(0.0, "killed; its lines wait in the source files and in Kafka")
-        say_noticed(noticed, killed)
-        say_after(moved - killed, "all of its work runs elsewhere")
+        say_detected(rebalance, killed_at)
+        say_after(moved_at - killed_at, "all of its connectors and tasks run on other workers")
         return victim
 
     def finish(self) -> None:
@@ -203,7 +206,7 @@ class ClusterDemo:
                     f"{len(missing):,} of {len(source):,} lines of {pipe.name} are missing from its sink file."
                 )
             if unexpected:
-                raise ScriptFailed(f"{pipe.sink_file} has lines that its source file does not have.")
+                raise ScriptFailed(f"{pipe.sink_file} contains lines that are not in the source file.")
             total = sink.total()
             rows.append((pipe.name, f"{len(source):,}", f"{total:,}", "0", f"{total - len(source):,}"))
         return rows
@@ -224,11 +227,11 @@ class ClusterDemo:
         raise ScriptFailed("All workers have exited.")
 
     def _show_progress(self, show: Progress) -> None:
-        """Show the progress. Raises ScriptFailed if a worker exited or an instance failed, or without progress."""
+        """Show the progress. Raises ScriptFailed if a worker exited, an instance failed, or there is no progress."""
         count = sum(size(pipe.sink_file) for pipe in self.pipes) // ON_DISK
         written = sum(size(pipe.source_file) for pipe in self.pipes) // ON_DISK
         now = self.cluster.statuses.now()
-        running = len(owners(now, self.names))
+        running = len(get_owners(now, self.names))
         records = sum(topic.end() for topic in self._topics)
         show.line(
             f"{written:,} of {self.feeder.lines:,} lines written   {records:,} in Kafka   {count:,} in the sink files"
@@ -243,7 +246,7 @@ class ClusterDemo:
             if not worker.process.alive:
                 raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
         if time.monotonic() - self._changed > STALL_TIMEOUT_S:
-            raise ScriptFailed(f"The sinks have written nothing for {STALL_TIMEOUT_S:.0f} s.")
+            raise ScriptFailed(f"The sinks have written no lines for {STALL_TIMEOUT_S:.0f} s.")
         time.sleep(POLL_INTERVAL_S)
 
 
@@ -287,7 +290,7 @@ def _show(demo: ClusterDemo, feeder: Feeder) -> None:
     demo.finish()
     rows = demo.check()
     say("")
-    say(columns(rows))
+    say(format_table(rows))
     say("")
     say("Every line was delivered at least once; lines in flight when the worker died were delivered twice.")
 

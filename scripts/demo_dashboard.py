@@ -1,4 +1,4 @@
-"""The connectors that the demo leaves running for its dashboard: a continuing flow and a failed task."""
+"""The connectors that keep running for the dashboard of the demo: a continuing flow and a failed task."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scripts.harness.processes import wait_until
 from scripts.harness.show import say
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-BROKEN: Final = "broken-sink"
-_LINES_EACH: Final = 20
+FAILING_SINK: Final = "broken-sink"
+_LINES_PER_STEP: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +22,36 @@ class Leftovers:
     worker: Worker
     topic: str
     source_file: Path
-    missing: Path
-    """The directory of the failing sink's file; it does not exist."""
+    missing_directory: Path
+    """The missing directory of the failing sink's file."""
 
     def create(self) -> None:
         """Create the failing sink and print the dashboard's address. Raises ScriptFailed if the sink does not fail."""
         config = {
             "connector.class": "FileStreamSink",
             "tasks.max": "1",
-            "file": str(self.missing / "lines.txt"),
+            "file": str(self.missing_directory / "lines.txt"),
             "topics": self.topic,
         }
-        self.worker.rest.create(BROKEN, config)
+        self.worker.rest.create(FAILING_SINK, config)
         wait_until(
-            f"{BROKEN} had failed", self._has_failed, timeout_s=START_TIMEOUT_S, program=self.worker.process
+            f"{FAILING_SINK} had failed",
+            self._has_failed,
+            timeout_s=START_TIMEOUT_S,
+            program=self.worker.process,
         )
         say(f"The dashboard: {self.worker.rest.url}/ui/")
         say(
-            f"  Lines keep flowing through file-source and file-sink. {BROKEN} fails, because a directory is missing:"
+            f"  Lines keep flowing through file-source and file-sink. {FAILING_SINK} fails,"
+            " because a directory is missing:"
         )
-        say(f"  mkdir {self.missing}   # then restart it there")
+        say(f"  mkdir {self.missing_directory}   # then restart it there")
 
     def append_lines(self) -> None:
-        """Append some lines to the source file."""
+        """Append a few lines to the source file."""
         with self.source_file.open("a", encoding="ascii") as file:
-            file.write(("." * (LINE_BYTES - 1) + "\n") * _LINES_EACH)
+            file.write(("." * (LINE_BYTES - 1) + "\n") * _LINES_PER_STEP)
 
     def _has_failed(self) -> bool:
-        status = self.worker.rest.status(BROKEN)
+        status = self.worker.rest.status(FAILING_SINK)
         return status is not None and [each["state"] for each in status["tasks"]] == ["FAILED"]

@@ -1,4 +1,4 @@
-"""The demo's second part: a transform, and an unreadable record that becomes a dead letter.
+"""The second part of the demo: a transform, and an unreadable record that becomes a dead letter.
 
 A sink masks a field of JSON records. One of the records is not valid JSON, so the sink writes it to the dead letter
 queue topic, with the error in its headers, and writes the others to its file.
@@ -15,22 +15,22 @@ from kraal.dead_letters.api import OffsetRange
 from kraal.dead_letters.kafka import Kafka
 from kraal.dead_letters.records import format_text
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.show import say
 from scripts.harness.topics import create_topic
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-TOPIC, DEAD, SINK = "orders", "orders-dead", "orders-sink"
+TOPIC, DEAD_LETTER_TOPIC, SINK = "orders", "orders-dead", "orders-sink"
 RECORDS: Final = (
     '{"order": 1, "card": "4242 4242"}',
     '{"order": 2, "card": "4000',
     '{"order": 3, "card": "1881 1881"}',
 )
-WRITTEN: Final = ("{order=1, card=****}", "{order=3, card=****}")
+EXPECTED_LINES: Final = ("{order=1, card=****}", "{order=3, card=****}")
 
 
 def run(bootstrap: str, worker: Worker, directory: Path) -> None:
-    """Run this part on a running worker and broker. Raises ScriptFailed if the output differs from the expected one."""
+    """Run this part on a running worker and broker. Raises ScriptFailed if the output is not as expected."""
     file = directory / "orders.txt"
     create_topic(bootstrap, TOPIC)
     producer = ck.Producer({"bootstrap.servers": bootstrap, "log_level": 2})
@@ -43,21 +43,24 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
     def has_written_all() -> bool:
         status = worker.rest.status(SINK)
         if status is not None:
-            all_running(status)  # raises for FAILED
-        return file.exists() and len(file.read_text("utf-8").splitlines()) >= len(WRITTEN)
+            is_fully_running(status)  # raises for FAILED
+        return file.exists() and len(file.read_text("utf-8").splitlines()) >= len(EXPECTED_LINES)
 
     wait_until(
         f"{SINK} had written {file}", has_written_all, timeout_s=START_TIMEOUT_S, program=worker.process
     )
     lines = tuple(file.read_text("utf-8").splitlines())
-    if sorted(lines) != sorted(WRITTEN):
-        raise ScriptFailed(f"{file} has {lines} instead of {WRITTEN}.")
+    if sorted(lines) != sorted(EXPECTED_LINES):
+        raise ScriptFailed(f"{file} contains {lines} instead of {EXPECTED_LINES}.")
     with Kafka({"bootstrap.servers": bootstrap}) as kafka:
         failed_records = list(
-            kafka.read(DEAD, {number: OffsetRange(0, span.end) for number, span in kafka.spans(DEAD).items()})
+            kafka.read(
+                DEAD_LETTER_TOPIC,
+                {number: OffsetRange(0, span.end) for number, span in kafka.spans(DEAD_LETTER_TOPIC).items()},
+            )
         )
     if [failed_record.value for failed_record in failed_records] != [RECORDS[1].encode()]:
-        raise ScriptFailed(f"{DEAD} has {failed_records} instead of {RECORDS[1]}.")
+        raise ScriptFailed(f"{DEAD_LETTER_TOPIC} contains {failed_records} instead of {RECORDS[1]}.")
     say(f"A transform and a dead letter: {SINK} masks the field card, and one record is not valid JSON.")
     for name, texts in (("in Kafka", RECORDS), ("in the file", lines)):
         for number, text in enumerate(texts):
@@ -81,7 +84,7 @@ def make_config(file: Path) -> dict[str, str]:
         "transforms.mask.fields": "card",
         "transforms.mask.replacement": "****",
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": DEAD,
+        "errors.deadletterqueue.topic.name": DEAD_LETTER_TOPIC,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
     }

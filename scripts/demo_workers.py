@@ -1,4 +1,4 @@
-"""Shared by the demos with distributed workers: starts them, and shows the assignment before and after a kill."""
+"""Functions for the demos with distributed workers: start workers, and show the assignment before and after a kill."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
-from scripts.harness.clusters import Cluster, owners
+from scripts.harness.clusters import Cluster, get_owners
 from scripts.harness.group import Rebalance, Status
 from scripts.harness.processes import ScriptFailed
-from scripts.harness.show import columns, say
+from scripts.harness.show import format_table, say
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 EXTRA = {
@@ -25,7 +25,7 @@ EXTRA = {
     "consumer.heartbeat.interval.ms": "1000",
     "spark.driver.memory": "512m",
 }
-"""Settings with which a lost worker is detected within seconds, by its group and by those of its sinks, its work is
+"""Worker properties of the demos. The group and the groups of sinks detect a lost worker within seconds, its work is
 reassigned immediately, and several Spark drivers fit a small machine."""
 
 
@@ -51,9 +51,9 @@ def start_workers(cluster: Cluster, broker: Broker, count: int, port: int) -> No
 def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = None) -> str:
     """Return a table of the workers, with the number of instances of the connectors `names` that each runs."""
     leader = cluster.leader()
-    counts = Counter(owners(cluster.statuses.now(), names).values())
+    counts = Counter(get_owners(cluster.statuses.now(), names).values())
     rows = [("WORKER", "PID", "STATE", "ROLE", "RUNS")]
-    for worker in sorted([*cluster.workers, *([dead] if dead else [])], key=lambda each: each.rest.port):
+    for worker in sorted([*cluster.workers, *([dead] if dead else [])], key=lambda worker: worker.rest.port):
         is_alive, name = worker is not dead, worker.rest.worker_id
         role = "leader" if worker is leader else "follower"
         rows.append(
@@ -65,7 +65,7 @@ def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = 
                 str(counts[name] if is_alive else 0),
             )
         )
-    return columns(rows)
+    return format_table(rows)
 
 
 def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
@@ -73,32 +73,34 @@ def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
     now = cluster.statuses.now()
     rows = [("NAME", "KIND", "STATE", "WORKER")]
     rows += [(display_name(key), _kind(key), now[key].state, now[key].worker) for key in _keys(names)]
-    return columns(rows)
+    return format_table(rows)
 
 
 def moves_table(
     cluster: Cluster, names: Sequence[str], before: Mapping[str, str], moving: Sequence[str]
 ) -> str:
-    """Return a table of connectors and tasks with their workers before, and the current ones of those in `moving`."""
+    """Return a table of connectors and tasks with their previous and, for those in `moving`, current workers."""
     now = cluster.statuses.now()
     rows = [("NAME", "KIND", "BEFORE", "AFTER")]
     for key in _keys(names):
         after = now[key].worker if key in moving else "stays"
         rows.append((display_name(key), _kind(key), before.get(key, "-"), after))
-    return columns(rows)
+    return format_table(rows)
 
 
-def has_moved(now: Mapping[str, Status], moving: Sequence[str], lost: str) -> bool:
-    """Return whether all instances of the worker `lost` run on other workers."""
-    return all(now[key].state == "RUNNING" and now[key].worker != lost for key in moving)
+def has_moved(now: Mapping[str, Status], moving: Sequence[str], lost_id: str) -> bool:
+    """Return whether all instances of the worker `lost_id` run on other workers."""
+    return all(now[key].state == "RUNNING" and now[key].worker != lost_id for key in moving)
 
 
-def wait_until_noticed(cluster: Cluster, last: int, poll: Callable[[], None]) -> Rebalance:
-    """Call `poll` until the group has a generation after `last`, and return that. Raises ScriptFailed."""
+def wait_until_detected(cluster: Cluster, last_generation: int, poll: Callable[[], None]) -> Rebalance:
+    """Call `poll` until the group has a generation after `last_generation`; return it. Raises ScriptFailed."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        if later := [each for each in cluster.generations() if each.generation > last]:
-            return later[0]
+        if new_generations := [
+            rebalance for rebalance in cluster.generations() if rebalance.generation > last_generation
+        ]:
+            return new_generations[0]
         if time.monotonic() > deadline:
             raise ScriptFailed(
                 f"The group did not detect the loss of a worker within {START_TIMEOUT_S:.0f} s."
@@ -111,13 +113,13 @@ def say_after(seconds: float, text: str) -> None:
     say(f"{f'+{seconds:.1f} s':>8}   {text}")
 
 
-def say_noticed(noticed: Rebalance, killed: float) -> None:
+def say_detected(rebalance: Rebalance, killed_at: float) -> None:
     """Print when the group detected that a worker was killed."""
     timeout = f"session.timeout.ms={EXTRA['session.timeout.ms']}"
-    workers = f"{noticed.members} worker{'' if noticed.members == 1 else 's'}"
+    workers = f"{rebalance.members} worker{'' if rebalance.members == 1 else 's'}"
     say_after(
-        noticed.begun - killed,
-        f"the group noticed ({timeout}); generation {noticed.generation} has {workers}",
+        rebalance.started_at - killed_at,
+        f"the group detected the loss ({timeout}); generation {rebalance.generation} has {workers}",
     )
 
 
@@ -126,7 +128,7 @@ def _keys(names: Sequence[str]) -> list[str]:
 
 
 def display_name(key: str) -> str:
-    """Return the connector's name in the key of a status, for a task with its number."""
+    """Return the connector name in the key of a status; for a task, also its number."""
     return key.partition("-")[2]
 
 

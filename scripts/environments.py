@@ -1,4 +1,4 @@
-"""Virtual environments, in Kraal's cache directory, of programs that must not share its packages."""
+"""Virtual environments in Kraal's cache directory, for programs that must not share Kraal's packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kraal.jars.places import cache_dir
+from kraal.jars.directories import cache_dir
 
 INSTALL_TIMEOUT_S: Final = 900.0
 
@@ -22,14 +22,14 @@ def locked_environment(name: str, lock: Path) -> Path:
     """
     digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
     home = cache_dir() / f"{name}-{digest}"
-    python, done = home / "bin" / "python", home / "installed"
+    python, marker = home / "bin" / "python", home / "installed"
     home.parent.mkdir(parents=True, exist_ok=True)
-    with home.with_suffix(".lock").open("w") as claim:
-        fcntl.flock(claim, fcntl.LOCK_EX)
-        if not done.exists():
+    with home.with_suffix(".lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        if not marker.exists():
             shutil.rmtree(home, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, timeout=INSTALL_TIMEOUT_S)
             pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
             subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True, timeout=INSTALL_TIMEOUT_S)
-            done.touch()
+            marker.touch()
     return python

@@ -1,4 +1,4 @@
-"""The long fuzzing run. Prints the findings of each round, with commands that reproduce them, and a summary.
+"""Runs the fuzzers repeatedly. Prints the findings of each round, with commands that reproduce them, and a summary.
 
 The exit code is 1 if there are findings. The fuzzers are those of `tests/fuzz/`.
 """
@@ -28,24 +28,24 @@ _TIMEOUT_S: Final = 1_800
 
 def main() -> int:
     """Fuzz until the time is up; return 1 if there are findings."""
-    chosen = _arguments()
+    options = _arguments()
     logging.disable(logging.CRITICAL)  # workers log every failed request
     print(
-        f"Fuzzing for {chosen.minutes:g} minutes with seed {chosen.seed}: {', '.join(chosen.workers)}.",
+        f"Fuzzing for {options.minutes:g} minutes with seed {options.seed}: {', '.join(options.workers)}.",
         flush=True,
     )
-    ends_s = time.monotonic() + 60 * chosen.minutes
-    findings, turn = 0, 0
+    end_s = time.monotonic() + 60 * options.minutes
+    findings, round_number = 0, 0
     with tempfile.TemporaryDirectory() as directory:
-        while turn < len(chosen.workers) or time.monotonic() < ends_s:
-            kind = chosen.workers[turn % len(chosen.workers)]
-            seed = chosen.seed + turn // len(chosen.workers)
-            home = Path(directory) / str(turn)
+        while round_number < len(options.workers) or time.monotonic() < end_s:
+            kind = options.workers[round_number % len(options.workers)]
+            seed = options.seed + round_number // len(options.workers)
+            home = Path(directory) / str(round_number)
             with _worker(kind, home) as worker:
-                findings += _round(kind, worker, seed, lambda: time.monotonic() > ends_s)
+                findings += _round(kind, worker, seed, lambda: time.monotonic() > end_s)
             findings += _report(kind, seed, worker.faults)
-            turn += 1
-    print(f"{turn} rounds: {f'{findings} findings, above' if findings else 'no findings'}.")
+            round_number += 1
+    print(f"{round_number} rounds: {f'{findings} findings (see above)' if findings else 'no findings'}.")
     return 1 if findings else 0
 
 
@@ -56,14 +56,14 @@ def _arguments() -> argparse.Namespace:
         type=float,
         default=10.0,
         metavar="N",
-        help="duration; each worker gets at least one round (10)",
+        help="duration in minutes; each worker gets at least one round (default: 10)",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=time.time_ns() % 1_000_000,
         metavar="S",
-        help="seed, which repeats a run (random)",
+        help="seed of the run (default: random)",
     )
     parser.add_argument(
         "--workers",
@@ -77,27 +77,29 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _round(kind: str, worker: Target, seed: int, over: Callable[[], bool]) -> int:
+def _round(kind: str, worker: Target, seed: int, is_over: Callable[[], bool]) -> int:
     """Fuzz one worker by schema and by bytes; return the number of findings."""
     began_s = time.monotonic()
-    # A real worker shares its loggers: at TRACE it would log a gigabyte.
+    # A real worker shares its loggers with all rounds; at TRACE it would log a gigabyte.
     excluded = ["setLoggerLevel"] if kind == PROCESS else []
     report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION, operations=excluded, timeout_s=_TIMEOUT_S)
     if report:
         print(report, flush=True)
-    findings = from_bytes(*worker.address, seed, REQUESTS, should_stop=over, loggers=kind != PROCESS)
+    findings = from_bytes(*worker.address, seed, REQUESTS, should_stop=is_over, loggers=kind != PROCESS)
     worker.check_alive()
     print(
         f"{kind}, seed {seed}: {time.monotonic() - began_s:.0f} s, by schema "
         f"{'FINDINGS' if report else 'no findings'}, by bytes {len(findings) or 'no'} findings",
         flush=True,
     )
-    return bool(report) + _report(kind, seed, [f"{each.what}\n    {each.again}" for each in findings])
+    return bool(report) + _report(
+        kind, seed, [f"{finding.fault}\n    {finding.command}" for finding in findings]
+    )
 
 
 def _report(kind: str, seed: int, faults: list[str]) -> int:
-    for each in faults:
-        print(f"FOUND ({kind}, seed {seed}): {each}", flush=True)
+    for fault in faults:
+        print(f"FINDING ({kind}, seed {seed}): {fault}", flush=True)
     return len(faults)
 
 

@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from kraal.plugins.registry import Registry
 
 
-_ADMIN: Final = (*plugin_loggers.ENDPOINTS, *assignments.ENDPOINTS)
-"""Everything below `/admin`, which `admin.listeners` can remove from the other listeners.
+_ADMIN_ENDPOINTS: Final = (*plugin_loggers.ENDPOINTS, *assignments.ENDPOINTS)
+"""Endpoints with the prefix `/admin`. If `admin.listeners` is set, the other listeners do not serve them.
 
-Source: ConnectRestServer.adminResources (Kafka 4.4.0), which has no assignments.
+Source: ConnectRestServer.adminResources (Kafka 4.4.0). `/admin/assignments` is Kraal's addition.
 """
 
 
@@ -83,7 +83,7 @@ class Apps:
     admin: Starlette
     """For `admin.listeners`: the admin endpoints and the dashboard. Shares the lifespan of the other application."""
     streams: Broadcaster
-    """Open streams. Close it before stopping the server, which would otherwise wait for them."""
+    """Broadcaster of the open streams. Must be closed before the server, which waits for open streams."""
 
 
 def create_apps(
@@ -105,10 +105,12 @@ def create_apps(
     """Build the applications: route tables, error handlers and middleware.
 
     GETs are rendered from `published`; all other requests are sent to `herder`. `gather` collects the metrics of other
-    processes before each scrape. `loggers` are the loggers that the herder changes (default: all). `admission` may be
-    shared with the metrics. Without `scrape`, `/metrics` is not served; without `stall_detection`,
-    `expand=supervision` is ignored; without `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is
-    not served; without `dead_letters`, dead letters are not served; without `journal`, no events are recorded.
+    processes before each scrape. `loggers` are the loggers that the herder changes (default: all). Pass `admission` if
+    its counters are also exported as metrics; by default, a new one is created from the limits in `settings`.
+
+    Without `scrape`, `/metrics` is not served; without `stall_detection`, `expand=supervision` is ignored; without
+    `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served; without `dead_letters`, dead
+    letters are not served; without `journal`, no events are recorded.
     """
     services = Services(
         herder=herder,
@@ -157,26 +159,28 @@ def _main_endpoints(
         *logs.ENDPOINTS,
         *root.ENDPOINTS,
         *metrics.endpoints(scrape, gather),
-        *(() if services.settings.has_separate_admin else _ADMIN),
+        *(() if services.settings.has_separate_admin else _ADMIN_ENDPOINTS),
     ]
 
 
 def _apps(services: Services, main: Sequence[Endpoint], relay: MetricsRelay) -> Apps:
-    """Return the applications with the dashboard, which calls them."""
+    """Build the applications and mount the dashboard, which sends its requests to them."""
     settings = services.settings
     source = InProcessSource()
     dashboard = _dashboard(services, source) if settings.ui else None
     pages = [] if dashboard is None else [DashboardMount(dashboard)]
-    apart = settings.has_separate_admin
+    has_separate_admin = settings.has_separate_admin
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors, except_for=PREFIX)]
     # Admin listeners do not share the cache of the main listeners.
     admin_services = replace(services, rendered=ResponseCache())
     apps = Apps(
-        main=_app(services, main, cors, _lifespan(services, dashboard, relay), [] if apart else pages),
-        admin=_app(admin_services, _ADMIN, [], None, pages if apart else []),
+        main=_app(
+            services, main, cors, _lifespan(services, dashboard, relay), [] if has_separate_admin else pages
+        ),
+        admin=_app(admin_services, _ADMIN_ENDPOINTS, [], None, pages if has_separate_admin else []),
         streams=services.streams,
     )
-    source.bind(apps.main, apps.admin if apart else None)
+    source.bind(apps.main, apps.admin if has_separate_admin else None)
     return apps
 
 
@@ -197,12 +201,12 @@ def _lifespan(
 ) -> Lifespan[Starlette]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        preparing = None if dashboard is None else asyncio.create_task(dashboard.prepare())
+        prepare_task = None if dashboard is None else asyncio.create_task(dashboard.prepare())
         try:
             yield
         finally:
-            if dashboard is not None and preparing is not None:
-                await asyncio.wait([preparing])
+            if dashboard is not None and prepare_task is not None:
+                await asyncio.wait([prepare_task])
                 await dashboard.close()
             await relay.close()
             await services.peers.close()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraal.config.worker.basic_auth import BasicAuth
 
 
-_INTERNAL = {
+_INTERNAL_PATHS = {
     "POST": re.compile(rb"/connectors/[^/]+/tasks/?"),
     "PUT": re.compile(rb"/connectors/[^/]+/fence/?"),
 }
@@ -37,8 +37,8 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 
 def is_authorized(auth: BasicAuth, scope: Scope) -> bool:
     """Return whether a request is internal or has valid credentials."""
-    internal = _INTERNAL.get(scope["method"])
-    if internal is not None and internal.fullmatch(scope["raw_path"]):
+    internal_path = _INTERNAL_PATHS.get(scope["method"])
+    if internal_path is not None and internal_path.fullmatch(scope["raw_path"]):
         return True
     credentials = [value for name, value in scope["headers"] if name == b"authorization"]
     return len(credentials) == 1 and auth.authenticate(credentials[0].decode("latin-1"))
@@ -53,7 +53,7 @@ _PLAIN_ACCEPTS = {b"*/*", b"application/json"}
 
 
 class AuthenticationMiddleware:
-    """Outermost middleware. Its first lines are the fast path of all GETs, so keep them short."""
+    """Outermost middleware. The first lines of `__call__` are on the fast path of every GET; keep them short."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app

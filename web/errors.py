@@ -79,7 +79,7 @@ def _render_forwarded_error(error: PeerRefused) -> Response:
 
 
 async def on_http_exception(_request: Request, error: Exception) -> Response:
-    """Render an error raised before routing to a handler; without Content-Type and Allow, as in Connect."""
+    """Render an error raised before a handler is called. As in Connect, Content-Type and Allow are not set."""
     status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
     return Response(to_json({"error_code": int(status), "message": jaxrs_error_text(status)}), status)
 

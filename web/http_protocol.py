@@ -1,8 +1,8 @@
 """HTTP/1.1 connections: uvicorn's protocol over llhttp, with three additions.
 
-First, a limit for everything outside the body, such as the head, because llhttp buffers it without limit. Second,
-unknown methods: llhttp would reject such a request as invalid (400), but Connect answers it with 404 or 405. Third,
-applications can abort a connection, for a client that reads nothing.
+First, it limits the data outside the body, such as the head, which llhttp buffers without limit. Second, it accepts
+unknown methods: llhttp rejects a request with an unknown method as invalid (400), but Connect responds with 404 or 405.
+Third, applications can abort a connection, for example when the client stops reading.
 """
 
 from __future__ import annotations

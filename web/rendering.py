@@ -1,4 +1,4 @@
-"""Rendering of responses: JSON bytes as Java emits them, locations, times."""
+"""Rendering of responses: JSON as Java encodes it, connector URLs, times."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _UNESCAPED = ":@!$&'()*+,;=~"
 """Characters that Java's UriBuilder keeps in a path segment, in addition to letters, digits, `-`, `.` and `_`."""
 
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
-"""Characters that Java stores as surrogate pairs and escapes as two."""
+"""Characters that Java stores as surrogate pairs and escapes as two characters."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def to_json(value: Any) -> bytes:
-    """Encode a value as compact JSON in the order of the dicts. Unpaired surrogates become `?`, as in Java."""
+    """Encode a value as compact JSON; dicts keep their order. Unpaired surrogates become `?`, as in Java."""
     text = _encode(value)
     if not text.isascii():
         text = _SUPPLEMENTARY.sub(_as_pair, text)

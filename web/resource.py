@@ -45,9 +45,9 @@ class Endpoint:
     operation: Operation
     handler: Handler
     accepts_any_content_type: bool = False
-    """Accepts any Content-Type."""
+    """Whether requests may have any Content-Type."""
     ignores_accept: bool = False
-    """Ignores `Accept`."""
+    """Whether the `Accept` header is ignored."""
 
 
 def endpoint(
@@ -69,7 +69,7 @@ def routes(services: Services, endpoints: Iterable[Endpoint]) -> list[Route]:
     by_path: dict[str, list[Endpoint]] = {}
     for each in endpoints:
         by_path.setdefault(each.path, []).append(each)
-    return [Route(path, Resource(services, of_path)) for path, of_path in by_path.items()]
+    return [Route(path, Resource(services, path_endpoints)) for path, path_endpoints in by_path.items()]
 
 
 class Resource:
@@ -114,7 +114,7 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Return a GET handler for a view. It contacts no actor; responses are cached while the snapshot is the latest."""
+    """Return a GET handler for a view. It contacts no actor, and its responses are cached with the snapshot."""
 
     async def get(services: Services, request: Request) -> Response:
         snapshot = await live_snapshot(services)
@@ -126,8 +126,8 @@ def from_snapshot(view: View) -> Handler:
 async def live_snapshot(services: Services) -> Snapshot:
     """Return the latest snapshot of the connectors.
 
-    Waits during startup, as Java does: a worker that has not read its config yet would report no connectors, and tools
-    that reconcile them would create them all.
+    Waits during startup, as Java does. A worker that has not read the config topic yet would report no connectors, and
+    reconciling tools would then create all of them again.
     """
     if not services.published.latest.live:
         await ask_herder(services, WaitUntilLive())

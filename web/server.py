@@ -1,12 +1,12 @@
 """HTTP server: runs the application under uvicorn, from binding the sockets to a graceful shutdown.
 
 The sockets are bound before the rest of the worker starts, so that a port in use is detected immediately and early
-clients wait for a response instead of being refused. Signals are handled by the process, not by uvicorn.
+clients wait for a response instead of getting a refused connection. Signals are handled by the process, not by uvicorn.
 
 All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
 share one uvicorn server, which supports only one of each. The event loop is uvloop, not only for speed: asyncio's own
-loop releases the GIL at each read and write and has to reacquire it from the worker's many threads. `kraal ui` has few
-threads and falls back to asyncio's loop if uvloop is not installed.
+loop releases the GIL at each read and write, and must then compete with the worker's many threads to reacquire it.
+`kraal ui` has few threads and falls back to asyncio's loop if uvloop is not installed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 30
-"""Idle timeout of connections, as in Jetty."""
+"""Idle timeout of connections; the same as Jetty's."""
 _TLS_SHUTDOWN_TIMEOUT_S = 0.5
 """Timeout for the peer's TLS close_notify; only idle connections are closed this way."""
 
@@ -47,7 +47,7 @@ class Listener:
     port: int
     https: bool = False
     admin: bool = False
-    """Serves only admin endpoints."""
+    """Whether the listener serves only admin endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class _QuietServer(uvicorn.Server):
 class HttpServer:
     """HTTP server that owns its listening sockets; `run` or `start` serves, `stop` shuts down.
 
-    Raises KraalError if a listener cannot be opened, with a message that tells the operator to change `setting`, and
+    Raises KraalError if a listener cannot be opened, with a message that names `setting`, and
     ModuleNotFoundError without uvloop unless `allow_asyncio_loop` is set. Without `date_header`, responses have no
     `Date` header unless the application sets it.
     """
@@ -131,15 +131,15 @@ class HttpServer:
 
     @property
     def bound_listeners(self) -> tuple[Listener, ...]:
-        """Listeners in the given order, with the actually bound ports."""
+        """Listeners in the order of the constructor argument, with the ports that were bound."""
         addresses = ((listener, each.getsockname()) for listener, each in self._sockets)
         return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in addresses)
 
     def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
         """Serve on the current thread until `stop` is called from another thread or a signal handler.
 
-        `tls` is for HTTPS listeners, `admin` for admin listeners. All listeners share the lifespan of `app`; `admin`
-        has none of its own.
+        `tls` is for HTTPS listeners, `admin` for admin listeners. All listeners share the lifespan of `app`; the
+        lifespan of `admin` is not run.
         """
         with asyncio.Runner(loop_factory=self._loop_factory) as runner:
             runner.run(self._serve(Site(app, tls), admin))
@@ -155,9 +155,9 @@ class HttpServer:
                 raise ValueError("listener without an application or a TLS context")
             config = self._config(site.app, site.tls if https else None)
             servers.append((_QuietServer(config), sockets))
-        life = LifespanOn(self._config(main.app, None, lifespan="on"))
-        await life.startup()
-        if life.should_exit:
+        lifespan = LifespanOn(self._config(main.app, None, lifespan="on"))
+        await lifespan.startup()
+        if lifespan.should_exit:
             raise RuntimeError("failed to start the REST application")
         self._servers = tuple(server for server, _ in servers)
         for server in self._servers:
@@ -165,7 +165,7 @@ class HttpServer:
         try:
             await asyncio.gather(*(server.serve(sockets=sockets) for server, sockets in servers))
         finally:
-            await life.shutdown()
+            await lifespan.shutdown()
 
     def _config(
         self, app: ASGIApp, tls: ssl.SSLContext | None, *, lifespan: Literal["on", "off"] = "off"
@@ -198,7 +198,7 @@ class HttpServer:
     def stop(self) -> None:
         """Wait for running requests, up to the graceful timeout, then close. Thread-safe.
 
-        Waits for the thread of `start`, but not for `run`, which may be on this stack, below a signal handler.
+        Waits for the thread of `start`, but not for `run`, which is interrupted if a signal handler calls `stop`.
         """
         self._stopping = True
         for server in self._servers:

@@ -23,7 +23,7 @@ from web.members import LookUp, Members
 from web.middleware.admission import Admission, Limits
 from web.middleware.cors import CorsRules
 from web.middleware.response_cache import ResponseCache
-from web.middleware.shared_answers import SharedResponses
+from web.middleware.shared_responses import SharedResponses
 from web.streams import Broadcaster
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kraal.plugins.validation.infos import ConfigInfos
 
 Validate = Callable[[str, Config], "ConfigInfos"]
-"""Validates a config for the plugin in a path; may block. See `WorkerPlugins.check_for_rest`."""
+"""Validates a config for the plugin that the request path names; may block. See `WorkerPlugins.check_for_rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Settings:
     signature_algorithm: str = DEFAULT_ALGORITHM
     """`inter.worker.signature.algorithm`."""
     members: LookUp | None = None
-    """Looks up the group members; without it, only a leader has them."""
+    """Looks up the group members. If None, the members are available only on the leader."""
     allow_unsigned_internal: bool = True
     """Whether to accept unsigned internal requests while the group's protocol has no signatures."""
     basic_auth: BasicAuth | None = None
@@ -106,7 +106,7 @@ class Services:
     loggers: Loggers = field(default_factory=Loggers)
     """Loggers of this process."""
     stall_detection: StallDetection | None = None
-    """Restarts and stalls on this worker; None if unavailable."""
+    """Detects stalls and reports automatic restarts on this worker; None if unavailable."""
     progress: ProgressReports | None = None
     """Metrics of this worker's tasks; None if unavailable."""
     shared: SharedResponses = field(default_factory=SharedResponses)
@@ -116,4 +116,4 @@ class Services:
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""
     members: Members = field(default_factory=Members)
-    """Group members, the only workers to which requests are sent."""
+    """Group members. Requests are sent to no other workers."""

@@ -2,8 +2,8 @@
 
 Published snapshots and `notify` wake the event loop, at most once every 100 ms; one comparison of snapshots then serves
 all readers. Readers have a position instead of a queue; a reader that falls behind the history starts over. Without
-readers, there are no comparisons and no history, except during the minute after the last reader left, in which it can
-resume.
+readers, snapshots are not compared. The history is dropped a minute after the last reader left, so that a reader can
+resume until then.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Reader:
 
 
 class Broadcaster:
-    """Broadcasts the changes of one worker. Only `notify`, `notify_all`, `close` and `reader_count` are thread-safe."""
+    """Broadcaster of a worker's changes. Only `notify`, `notify_all`, `close` and `reader_count` are thread-safe."""
 
     def __init__(self, published: Published) -> None:
         self.boot: Final = secrets.token_hex(6)
@@ -159,7 +159,7 @@ class Broadcaster:
                 self._schedule_expiry()
 
     def resume(self, reader: Reader, seq: int) -> bool:
-        """Set a reader's position to that of an earlier connection; return False if the history starts later."""
+        """Set a reader's position to `seq` of an earlier connection; return False if the history starts later."""
         if not self._seq - len(self._history) <= seq <= self._seq:
             return False
         reader.position = seq
@@ -168,14 +168,14 @@ class Broadcaster:
         return True
 
     def take_changes(self, reader: Reader) -> Changes | None:
-        """Return the changes since the reader's position and advance it; None if the history starts later."""
-        behind = self._seq - reader.position
+        """Return the changes since the reader's position and advance the position; None if the history starts later."""
+        missed_count = self._seq - reader.position
         reader.position = self._seq
-        if behind > len(self._history):
+        if missed_count > len(self._history):
             return None
         merged: dict[str, Names] = {}
-        for each in itertools.islice(self._history, len(self._history) - behind, None):
-            for kind, names in each.items():
+        for change in itertools.islice(self._history, len(self._history) - missed_count, None):
+            for kind, names in change.items():
                 add(merged, kind, names)
         return merged
 

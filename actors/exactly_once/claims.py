@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from kraal.engine.api import Transactions
 
 CLAIM_TIMEOUT_S = 120.0
-"""Timeout of a claim; the task then retries."""
+"""Timeout of a claim, after which the task retries."""
 _RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreUnavailable, TimedOut, Unavailable)
 _RETRIABLE_STATUSES = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
-"""The peer is not the leader, or not yet, or has not read the session key."""
+"""HTTP statuses of a peer that is not the leader, is about to become the leader or lacks the session key."""
 _UNFENCED = "Failed to perform zombie fencing"
 
 
@@ -70,7 +70,10 @@ class SourceTransactions(Protocol):
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets with the producer of the connector's first task; None deletes one. Raises KraalError."""
+        """Write offsets through the producer of the connector's first task. Raises KraalError.
+
+        A None value deletes the offset of that partition.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,12 +217,12 @@ class _Claim:
             raise StoreUnavailable("the group has no known leader")
         snapshot = self._context.published.latest
         key = snapshot.config.session_key
-        signed = snapshot.protocol is not None and snapshot.protocol.is_signed
+        is_signed_protocol = snapshot.protocol is not None and snapshot.protocol.is_signed
         response = self._context.send(
             FenceRequest(
                 leader_url=url,
                 name=self._name,
-                key=key.key if signed and key is not None else None,
+                key=key.key if is_signed_protocol and key is not None else None,
                 algorithm=self._context.algorithm,
             )
         )
@@ -244,13 +247,13 @@ class _Claim:
         request.reply_to.tell(OffsetsLoaded(token=request.token, offsets=offsets, transactions=transactions))
         self._finish_claim(None)
 
-    def _raise_error(self, error: BaseException | None, what: str) -> None:
+    def _raise_error(self, error: BaseException | None, prefix: str) -> None:
         """Raise the error of a step, if any."""
         if error is None:
             return
         if not isinstance(error, KraalError) or isinstance(error, (*_RETRIABLE_ERRORS, PeerRefused)):
             raise error
-        raise KraalError(str(error) if what in str(error) else f"{what}: {error}")
+        raise KraalError(str(error) if prefix in str(error) else f"{prefix}: {error}")
 
     def _finish_claim(self, error: KraalError | None) -> None:
         self._ended = True

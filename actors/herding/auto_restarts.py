@@ -1,8 +1,8 @@
 """Automatic restarts of failed instances, as decided by `kraal.cluster.decisions.auto_restart`.
 
-Part of the herder; runs on its thread only. The failure history outlives the herder, and so do the restart counts
-that incarnations contain: the next herder executes planned restarts, and its wanted instances include completed
-restarts. The clock's message only triggers a check of the current state.
+Part of the herder; runs on its thread only. The failure history and the restart counts in incarnations outlive the
+herder. The next herder therefore executes planned restarts, and its wanted instances include completed restarts.
+A timer message only triggers a check of the current state.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ class AutoRestarts:
     """Watches failures on this worker and restarts failed instances."""
 
     def __init__(self, state: HerderState, restart: Callable[[Iterable[Instance]], None]) -> None:
-        """`restart` starts a new incarnation of each of these instances, as a REST request does."""
+        """`restart` starts a new incarnation of each given instance, like a restart request over REST."""
         self._state = state
         self._restart = restart
         self._watched = state.restart_history.watched
         self._timers: dict[Instance, tuple[float, Timer]] = {}
-        """The pending timers, with their due times."""
+        """Pending timers with their due times."""
 
     def on_instance_changed(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
-        instance, now = fact.instance, self._situation(fact.instance)
+        instance, situation = fact.instance, self._situation(fact.instance)
         watched = self._watched.get(instance)
-        if now is None or now.life != fact.incarnation or fact.stopped:
+        if situation is None or situation.life != fact.incarnation or fact.stopped:
             if watched is not None:
                 self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
-            self._watched[instance] = record_failure(watched, fact.incarnation, fact.trace or "", now)
+            self._watched[instance] = record_failure(watched, fact.incarnation, fact.trace or "", situation)
             self._decide_next(instance)
         elif watched is not None and fact.state is not State.FAILED and watched.life == fact.incarnation:
             self._watched[instance] = record_success(watched)
@@ -71,10 +71,10 @@ class AutoRestarts:
         """Execute due restarts; called when no rebalance is in progress."""
         self.check_all()
         for instance, watched in list(self._watched.items()):
-            now = self._situation(instance)
-            if now is None or now.life is None or not is_due(watched, now):
+            situation = self._situation(instance)
+            if situation is None or situation.life is None or not is_due(watched, situation):
                 continue
-            number, policy, trace = len(watched.restarts) + 1, now.policy, watched.trace or ""
+            number, policy, trace = len(watched.restarts) + 1, situation.policy, watched.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
                 instance, number, policy.max_restarts, policy.window_s, printable(root_cause(trace)),
@@ -83,38 +83,38 @@ class AutoRestarts:
                 instance, number, policy.max_restarts, policy.window_s, trace
             )
             self._restart([instance])
-            after = self._situation(instance)
-            if after is not None and after.life is not None:
-                self._watched[instance] = record_restart(watched, after.life, now)
+            new_situation = self._situation(instance)
+            if new_situation is not None and new_situation.life is not None:
+                self._watched[instance] = record_restart(watched, new_situation.life, situation)
             self._decide_next(instance)
 
     def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
-        published, now = self._state.snapshot.watched.get(instance), self._situation(instance)
-        if now is None:
+        published, situation = self._state.snapshot.watched.get(instance), self._situation(instance)
+        if situation is None:
             del self._watched[instance]
             self._wake(instance, None)
             self._publish()
             return
-        after = self._watched[instance] = next_history(instance, self._watched[instance], now)
+        after = self._watched[instance] = next_history(instance, self._watched[instance], situation)
         self._wake(instance, after.due_s)
         if after == published:
             return
         if after.given_up is not None and (published is None or published.given_up is not after.given_up):
-            why = explain_no_restart(now.policy, after.given_up)
-            log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
-            self._state.history.record_restarts_exhausted(instance, why, after.trace or "")
+            reason = explain_no_restart(situation.policy, after.given_up)
+            log.error("%s stays FAILED. %s (%s)", instance, reason, printable(root_cause(after.trace)))
+            self._state.history.record_restarts_exhausted(instance, reason, after.trace or "")
         elif after.due_s is not None and (published is None or published.due_s != after.due_s):
-            log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - now.now_s)
+            log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - situation.now_s)
         self._publish()
 
     def _wake(self, instance: Instance, due_s: float | None) -> None:
         """Set the timer of a restart, which the next call of `run_due` executes."""
-        set_for = self._timers.get(instance)
-        if set_for is not None and set_for[0] == due_s:
+        pending = self._timers.get(instance)
+        if pending is not None and pending[0] == due_s:
             return
-        if set_for is not None:
-            set_for[1].cancel()
+        if pending is not None:
+            pending[1].cancel()
             del self._timers[instance]
         if due_s is not None:
             state = self._state

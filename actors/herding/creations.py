@@ -2,8 +2,8 @@
 
 The config has been validated when a creation arrives here. The steps are:
 
-1. Read the config log to its end, and wait for a rebalance that is due or in progress. It may stop the tasks of a
-   deleted connector of that name.
+1. Read the config log to its end, and wait for a rebalance that is due or in progress, because the rebalance may stop
+   the tasks of a deleted connector of the same name.
 2. Fence exactly-once tasks that may still run.
 3. Let the plugin validate the offsets, and replace all offsets stored under the name.
 4. Write the config. No task ever starts without the offsets.
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-UNDER_WAY = "Cannot complete request momentarily because connector {} is being created with initial offsets"
+CREATION_IN_PROGRESS = (
+    "Cannot complete request momentarily because connector {} is being created with initial offsets"
+)
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class _Creation:
     fenced: bool = False
     """Whether earlier tasks can no longer write."""
     unwritten: tuple[OffsetsModified, Exception] | None = None
-    """The modified offsets and the error of the config write; None before such an error."""
+    """The modified offsets and the error of the config write; None unless the config write has failed."""
 
 
 class Creations:
@@ -67,10 +69,10 @@ class Creations:
     def check(self, name: ConnectorName) -> None:
         """Raise RetryableConflict while the connector is being created, so that no other write interferes."""
         if name in self._names:
-            raise RetryableConflict(UNDER_WAY.format(name))
+            raise RetryableConflict(CREATION_IN_PROGRESS.format(name))
 
     def begin(
-        self, message: CreateConnector, config: Config, reply: Reply[Any], created: Callable[[str], None]
+        self, message: CreateConnector, config: Config, reply: Reply[Any], on_created: Callable[[str], None]
     ) -> None:
         """Create a connector with a valid config. Raises NotLeader, RetryableConflict, AlreadyExists, BadRequest."""
         name = message.name
@@ -79,7 +81,7 @@ class Creations:
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
         kind = self._state.connector_type(config)
-        self.waiting.add(_Creation(message, config, kind, reply, created))
+        self.waiting.add(_Creation(message, config, kind, reply, on_created))
 
     def _fail(self, creation: _Creation, error: Exception) -> None:
         self._names.discard(creation.message.name)
@@ -101,14 +103,14 @@ class Creations:
         pairs = creation.message.initial_offsets or ()
         replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)
 
-        def on_written() -> None:
+        def on_replaced() -> None:
             error = replaced.future.exception()
             if error is None:
                 self._write(creation, replaced.future.result())
             else:
                 self._fail(creation, _as_exception(error))
 
-        replaced.future.add_done_callback(lambda _: on_written())
+        replaced.future.add_done_callback(lambda _: on_replaced())
 
     def _fence(self, creation: _Creation) -> None:
         def advance() -> None:

@@ -1,7 +1,7 @@
 """Fencing rounds, which workers with exactly-once support request from the leader before a source's tasks start.
 
 Part of the herder; runs on its thread only. Requests that arrive during a round of the connector share its result.
-A creation with initial offsets fences the tasks of a deleted connector of that name, without a round.
+A creation with initial offsets fences the tasks of a deleted connector of the same name without a round.
 Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.4.0).
 """
 
@@ -70,11 +70,11 @@ class FencingRounds:
             reply.set(None)
             return
         log.info("Fencing %d producers of older tasks of connector %s", len(plan.transactional_ids), name)
-        begun = self._rounds[name] = _Round(plan, state.writes.next_token(), [reply])
+        new_round = self._rounds[name] = _Round(plan, state.writes.next_token(), [reply])
         if plan.transactional_ids:
-            self._ask_fencer(begun.token, plan.transactional_ids)
+            self._ask_fencer(new_round.token, plan.transactional_ids)
         else:
-            self._write(begun)
+            self._write(new_round)
 
     def fence_previous_tasks(self, name: ConnectorName, reply: Reply[None]) -> None:
         """Complete `reply` once tasks of a deleted connector of this name are fenced; write no record.

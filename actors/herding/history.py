@@ -1,8 +1,8 @@
 """The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
 Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
-the statuses in the logs as stored, without events. A later herder reads the same records again, and handles records
-that no earlier herder has read as live.
+the statuses in the logs as stored, without events. A later herder reads the same records again. It handles records
+that no earlier herder has read like live records.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class History:
             journal.config_offset = max(next_offset, reduced.state.offset)
 
     def record_statuses(self, reduced: StatusReplayResult, *, live: bool) -> None:
-        """Record the statuses of records; during a replay, only those that no earlier herder has read."""
+        """Record statuses read from the log; during a replay, only statuses that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
             return
         for instance, status, at_ms in reduced.applied:
             if live:
-                self._note_forwarded(instance, status)
+                self._record_forwarded_restart(instance, status)
                 journal.record_state(instance, status, at_ms)
             elif journal.status_replayed:
                 journal.states.replay(instance, status, at_ms)
@@ -145,13 +145,17 @@ class History:
                 by = self._take_author(ConnectorDeleted(event.name))
                 written = ConfigWrite(event.written_ms, by)
                 self._journal.record_config(event.name, event.before, None, written)
-                self._note_read_cause(_list_instances(event, statuses), Kind.DELETED, by, event.written_ms)
+                self._record_logged_cause(
+                    _list_instances(event, statuses), Kind.DELETED, by, event.written_ms
+                )
                 self._journal.roots.pop(event.name, None)
                 self._journal.record_event(EventKind.CONFIG, "deleted", event.name, by)
             case TargetChanged():
                 by = self._take_author(TargetStateSet(event.name, event.target))
                 kind = _KINDS[event.target]
-                cause = self._note_read_cause(_list_instances(event, statuses), kind, by, event.written_ms)
+                cause = self._record_logged_cause(
+                    _list_instances(event, statuses), kind, by, event.written_ms
+                )
                 if event.before is TargetState.STOPPED:  # its task configs are generated again
                     self._journal.roots[event.name] = cause
                 self._journal.record_event(EventKind.TARGET, cause.shown, event.name, by)
@@ -159,9 +163,9 @@ class History:
                 root = self._journal.roots.pop(event.name, None)
                 tasks = [TaskId(event.name, number) for number in range(event.tasks)]
                 if root is not None and event.written_ms - root.ms <= MAX_CAUSE_AGE_MS:
-                    self._note_read_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
+                    self._record_logged_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
                 else:
-                    self._note_read_cause(tasks, Kind.TASKS, "", event.written_ms)
+                    self._record_logged_cause(tasks, Kind.TASKS, "", event.written_ms)
             case LoggerChanged():
                 text = f"The level of {event.namespace} was set to {event.level}"
                 self._journal.record_event(
@@ -178,17 +182,20 @@ class History:
         written = ConfigWrite(event.written_ms, by)
         self._journal.record_config(name, event.before, event.config, written)
         kind = Kind.CREATED if event.before is None else Kind.CONFIG
-        self._journal.roots[name] = self._note_read_cause([name], kind, by, event.written_ms)
+        self._journal.roots[name] = self._record_logged_cause([name], kind, by, event.written_ms)
         self._journal.record_event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
 
-    def _note_forwarded(self, instance: Instance, status: Status | None) -> None:
-        """Note a restart on another worker, which leaves no record, if this worker forwarded the request."""
+    def _record_forwarded_restart(self, instance: Instance, status: Status | None) -> None:
+        """Record the cause of a restart on another worker if this worker forwarded the request.
+
+        Such a restart leaves no record in the config log.
+        """
         if status is None or status.worker_id == self._worker_id:
             return
-        if self._journal.states.find_noted_cause(instance, self._journal.now_ms()) is None:
+        if self._journal.states.find_pending_cause(instance, self._journal.now_ms()) is None:
             by = self._journal.authors.take(InstanceRestarted(instance))
             if by is not None:
-                self._note_cause([instance], Kind.RESTART, by)
+                self._record_cause([instance], Kind.RESTART, by)
 
     # -- restarts --------------------------------------------------------------------------------------------
 
@@ -198,31 +205,33 @@ class History:
         """Record a KIP-745 request read from the config log, and the instances that it restarts."""
         effect = InstanceRestarted(request.name, request.include_tasks, request.only_failed)
         by = self._take_author(effect)
-        self._note_read_cause(instances, Kind.RESTART, by, written_ms)
-        which = "failed instance" if request.only_failed else "instance"
+        self._record_logged_cause(instances, Kind.RESTART, by, written_ms)
+        noun = "failed instance" if request.only_failed else "instance"
         self._journal.record_event(
-            EventKind.RESTART, f"restart of {_count(len(instances), which)} requested", request.name, by
+            EventKind.RESTART, f"restart of {_count(len(instances), noun)} requested", request.name, by
         )
 
     def record_restart(self, instance: Instance) -> None:
         """Record the restart of a single instance of this worker."""
         by = self._journal.authors.take(InstanceRestarted(instance)) or ""
-        self._note_cause([instance], Kind.RESTART, by)
+        self._record_cause([instance], Kind.RESTART, by)
         self._journal.record_event(EventKind.RESTART, "restart requested", instance, by)
 
     def record_automatic_restart(
-        self, instance: Instance, number: int, most: int, window_s: float, trace: str
+        self, instance: Instance, number: int, max_restarts: int, window_s: float, trace: str
     ) -> None:
         """Record an automatic restart, the `number`-th within the window."""
-        text = f"automatic restart {number} of at most {most} within {window_s:g} s"
-        self._note_cause([instance], Kind.AUTO_RESTART, THIS_WORKER, text)
+        text = f"automatic restart {number} of at most {max_restarts} within {window_s:g} s"
+        self._record_cause([instance], Kind.AUTO_RESTART, THIS_WORKER, text)
         self._journal.record_event(
             EventKind.AUTO_RESTART, f"{text}: {root_cause(trace)}", instance, THIS_WORKER
         )
 
-    def record_restarts_exhausted(self, instance: Instance, why: str, trace: str) -> None:
+    def record_restarts_exhausted(self, instance: Instance, reason: str, trace: str) -> None:
         """Record that a failed instance is no longer restarted."""
-        self._journal.record_event(EventKind.GIVEN_UP, f"{why} ({root_cause(trace)})", instance, THIS_WORKER)
+        self._journal.record_event(
+            EventKind.GIVEN_UP, f"{reason} ({root_cause(trace)})", instance, THIS_WORKER
+        )
 
     # -- the group and the worker ------------------------------------------------------------------------------
 
@@ -231,7 +240,7 @@ class History:
         if self._standalone:
             return
         reason = "" if message.plan is None else message.plan.why
-        self._journal.note_rebalance(message.generation, reason)
+        self._journal.record_rebalance_reason(message.generation, reason)
         assignment = message.assignment
         here = f"{_count(len(assignment.connectors), 'connector')} and {_count(len(assignment.tasks), 'task')} here"
         text = f"generation {message.generation}: {here}"
@@ -241,13 +250,15 @@ class History:
         )
 
     def record_revocation(self, before: Assignment, after: Assignment) -> None:
-        """Note the instances that a rebalance revokes, except those stopped by a request."""
+        """Record the instances that a rebalance revokes, except those stopped by a request."""
         now_ms = self._journal.now_ms()
         revoked: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
         unexplained = [
-            each for each in revoked if self._journal.states.find_noted_cause(each, now_ms) is None
+            instance
+            for instance in revoked
+            if self._journal.states.find_pending_cause(instance, now_ms) is None
         ]
-        self._note_cause(unexplained, Kind.REVOKED, "")
+        self._record_cause(unexplained, Kind.REVOKED, "")
 
     def record_group_loss(self, reason: str) -> None:
         """Record the loss of group membership."""
@@ -255,12 +266,12 @@ class History:
 
     def record_closing(self, instances: Iterable[Instance]) -> None:
         """Record the shutdown of this worker."""
-        self._note_cause(instances, Kind.CLOSING, "")
-        self._journal.record_event(EventKind.WORKER, "The worker shuts down")
+        self._record_cause(instances, Kind.CLOSING, "")
+        self._journal.record_event(EventKind.WORKER, "The worker is shutting down")
 
     def record_orphaned_instance(self, instance: Instance) -> None:
-        """Note that an earlier process of this worker exited without stopping an instance."""
-        self._note_cause([instance], Kind.ORPHANED, "")
+        """Record that an earlier process of this worker exited without stopping an instance."""
+        self._record_cause([instance], Kind.ORPHANED, "")
 
     def record_offset_request(self, message: AlterOffsets | ResetOffsets, result: Future[Any]) -> None:
         """Record an offset request once it succeeds."""
@@ -277,17 +288,17 @@ class History:
         """Return the author of a record with this effect."""
         return self._journal.authors.take(effect) or ("" if self._standalone else ANOTHER_WORKER)
 
-    def _note_cause(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
-        """Note a cause that originates on this worker now."""
-        self._journal.note_cause(instances, Cause(kind, by, self._journal.now_ms(), text))
+    def _record_cause(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
+        """Record a cause that originates on this worker now."""
+        self._journal.record_cause(instances, Cause(kind, by, self._journal.now_ms(), text))
 
-    def _note_read_cause(
+    def _record_logged_cause(
         self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
     ) -> Cause:
-        """Note a cause read from a log, possibly after the states that it causes."""
+        """Record a cause read from a log, possibly after the states that it causes."""
         has_time = written_ms >= 0
         cause = Cause(kind, by, written_ms if has_time else self._journal.now_ms(), text)
-        self._journal.note_cause(instances, cause, amends=has_time)
+        self._journal.record_cause(instances, cause, amends=has_time)
         return cause
 
 
@@ -297,8 +308,8 @@ def _list_instances(event: ConnectorRemoved | TargetChanged, statuses: StatusSta
     return [event.name, *(TaskId(event.name, number) for number in {*range(event.tasks), *stored_tasks})]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _statuses(state: StatusState) -> Iterable[tuple[Instance, Status]]:

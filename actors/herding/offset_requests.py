@@ -2,9 +2,9 @@
 
 Part of the herder; runs on its thread only. The offset service reads and changes the offsets themselves. A
 modification is checked again after each asynchronous step, because another request may have been processed
-meanwhile. It requires that no rebalance is due, this worker is the leader, the config is read to its end, the
-connector exists and is STOPPED without tasks, the rebalance that revoked its tasks is complete, and zombies that
-could still write are fenced.
+meanwhile. A modification requires that this worker is the leader, has read the config to its end, and that no rebalance
+is due. The connector must exist and be STOPPED without tasks, the rebalance that revoked its tasks must be complete,
+and zombies that could still write must be fenced.
 
 In Java, such requests wait in the queue of the herder's tick thread; here, a modification waits while a rebalance is
 due or in progress. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 class _Modification:
     message: AlterOffsets | ResetOffsets
     reply: Reply[Any]
-    on_fenced: bool = False
+    is_fenced: bool = False
 
 
 class OffsetRequests:
@@ -98,9 +98,9 @@ class OffsetRequests:
             reply.set(render(message))
 
     def on_service_lost(self) -> None:
-        """Fail all requests of the offset service after it died; their results are unknown."""
-        lost, self._in_service = self._in_service, {}
-        for reply, _ in lost.values():
+        """Fail all requests sent to the offset service after the service died; their results are unknown."""
+        requests, self._in_service = self._in_service, {}
+        for reply, _ in requests.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
     def _advance(self, modification: _Modification) -> None:
@@ -111,7 +111,7 @@ class OffsetRequests:
             self.waiting.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
-        if kind == "source" and state.settings.transactional and not modification.on_fenced:
+        if kind == "source" and state.settings.transactional and not modification.is_fenced:
             self._fence(modification)
             return
         # Parsing raises for malformed offsets, before the request is sent.
@@ -136,7 +136,7 @@ class OffsetRequests:
         reply: Reply[None] = Reply()
 
         def advance() -> None:
-            modification.on_fenced = True
+            modification.is_fenced = True
             self.waiting.advance(modification)
 
         self._fencings.fence(modification.message.name, reply)
@@ -170,7 +170,7 @@ class OffsetRequests:
         return reply
 
     def _modify_now(
-        self, reply: Reply[OffsetsModified], name: ConnectorName, kind: str, config: Config, **how: Any
+        self, reply: Reply[OffsetsModified], name: ConnectorName, kind: str, config: Config, **options: Any
     ) -> None:
         self._state.actors.offset_service.tell(
             ModifyOffsets(
@@ -180,7 +180,7 @@ class OffsetRequests:
                 config=config,
                 reset=False,
                 reply_to=self._state.actors.herder,
-                **how,
+                **options,
             )
         )
 

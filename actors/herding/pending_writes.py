@@ -1,4 +1,4 @@
-"""Writes of the herder, and the requests that wait until their record is read back (read-your-writes by log offset).
+"""Writes of the herder, and the requests that wait until their records are read back (read-your-writes by log offset).
 
 A request completes when the record that it wrote has been read, so that a subsequent GET returns the change. The
 writer's reply (the offset) and the reader's record may arrive in either order.
@@ -43,7 +43,7 @@ class _Wait:
 
 
 class PendingWrites:
-    """Requests by the token of their write, then by its offset. Used on the herder's thread only.
+    """Waiting requests, by token until the write is acknowledged, then by log offset. Used on the herder's thread only.
 
     `tokens` outlives the herder, so that the reply to a dead herder's write never matches a new write.
     """
@@ -66,8 +66,8 @@ class PendingWrites:
 
     def is_pending(self, key: str) -> bool:
         """Return whether a record with this key is being written, or was written and not read yet."""
-        placed = (wait for _, _, wait in self._acknowledged)
-        return any(key in wait.keys for wait in (*self._unacknowledged.values(), *placed))
+        acknowledged = (wait for _, _, wait in self._acknowledged)
+        return any(key in wait.keys for wait in (*self._unacknowledged.values(), *acknowledged))
 
     def run_after(self, key: str, reply: Reply[Any], then: Then) -> None:
         """Call `then` once `is_pending` is False for the key; if it raises, fail `reply` with its error."""
@@ -141,7 +141,7 @@ class LogWrites:
     ) -> None:
         """Write to the config log; `then` runs when the records have been read back, or `reply` fails.
 
-        `leased`: write only with a lease, required for leader-only records.
+        `leased`: write only while this worker holds a lease; required for leader-only records.
         """
         token = self.config.expect(reply, then, (entry.key for entry in entries))
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
@@ -152,27 +152,27 @@ class LogWrites:
     ) -> None:
         """Write to the status log with retries; `reply`, if any, fails with the first attempt.
 
-        `leased`: write only with a lease.
+        `leased`: write only while this worker holds a lease.
         """
         if not entries:
             return
-        token = self.status.next_token() if reply is None else self.status.expect(reply, _nothing)
+        token = self.status.next_token() if reply is None else self.status.expect(reply, _do_nothing)
         self._pending_status_tokens.add(token)
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
         self._actors.status_writer.tell(append)
 
     def on_append_result(self, message: Appended | AppendFailed) -> bool:
-        """Handle a writer's reply; return whether it is about statuses."""
+        """Handle a writer's reply; return whether the reply concerns a status write."""
         for pending in (self.config, self.status):
             if isinstance(message, AppendFailed):
-                momentary = isinstance(message.error, RetryableConflict)
-                error = message.error if momentary else StoreError(str(message.error))
+                is_retryable = isinstance(message.error, RetryableConflict)
+                error = message.error if is_retryable else StoreError(str(message.error))
                 pending.on_failed(message.token, error)
             else:
                 pending.on_appended(message.token, message.offset)
-        is_about_statuses = message.token in self._pending_status_tokens
+        is_status_write = message.token in self._pending_status_tokens
         self._pending_status_tokens.discard(message.token)
-        return is_about_statuses
+        return is_status_write
 
     def on_status_writer_lost(self, error: Exception) -> None:
         """Fail pending requests after the writer of the status log died."""
@@ -180,5 +180,5 @@ class LogWrites:
         self._pending_status_tokens.clear()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """No-op: waiting requests check the records when they are read."""

@@ -50,31 +50,31 @@ class Rebalances:
         self._membership = membership
         self._plan: GroupPlan | None = None
         """Owners of all work; set on the leader only."""
-        self._rebalance_due = False
+        self._is_rebalance_due = False
         """Whether a rebalance will be requested once some instances have stopped."""
         self._revocations: list[int] = []
         """Numbers of the revocations to confirm when all their instances have stopped."""
-        self._rebalance_requested = True
+        self._is_rebalance_requested = True
         """Whether a rebalance was requested or is in progress."""
-        self._lost_for = ""
-        """Why the membership was lost; empty after the next assignment."""
+        self._loss_reason = ""
+        """Reason for the loss of membership; empty after the next assignment."""
 
     @property
     def is_rebalancing(self) -> bool:
         """Whether a rebalance is in progress, so that restarts wait for the next assignment."""
-        return self._rebalance_requested
+        return self._is_rebalance_requested
 
     @property
     def may_run_removed_tasks(self) -> bool:
         """Whether removed tasks may still run: a rebalance is due or in progress, or members still stop revoked work.
 
-        Only the leader detects the latter. Java's leader does not wait for it.
+        Only the leader detects revoked work that still runs. Java's leader does not wait until it has stopped.
         """
         return self._is_assignment_changing or (self._plan is not None and self._plan.revokes)
 
     @property
     def _is_assignment_changing(self) -> bool:
-        return self._rebalance_due or self._rebalance_requested
+        return self._is_rebalance_due or self._is_rebalance_requested
 
     def is_reassigning(self, name: ConnectorName) -> bool:
         """Return whether a connector's work is about to be reassigned; False while the group is unreachable."""
@@ -92,7 +92,7 @@ class Rebalances:
             if entry is not None:
                 self._state.work.suspend(entry)
             self._state.work.apply([name])
-        self._rebalance_due = True
+        self._is_rebalance_due = True
         log.debug(
             "Requesting a rebalance once removed tasks have stopped; changed connectors: %s",
             join_first(sorted(names), _MAX_INSTANCES),
@@ -101,7 +101,7 @@ class Rebalances:
 
     def on_revoked(self, message: WorkRevoked) -> None:
         """Stop revoked work, and confirm to the group once it has stopped."""
-        self._rebalance_requested = True
+        self._is_rebalance_requested = True
         self._revocations.append(message.number)
         before = self._state.work.assignment
         log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
@@ -110,14 +110,14 @@ class Rebalances:
         self.confirm_stopped()
 
     def on_assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
-        """Start assigned work; `everything` (for the first assignment) compares all instances."""
+        """Start assigned work; `everything`, for the first assignment, compares all instances."""
         state = self._state
-        self._lost_for = ""
+        self._loss_reason = ""
         state.history.record_rebalance(message)
         self._log_assignment(message)
         names = state.work.assign(message.assignment) | state.work.resume(message.config_offset)
         self._plan = message.plan
-        self._rebalance_requested = self._rebalance_due
+        self._is_rebalance_requested = self._is_rebalance_due
         state.update(
             generation=message.generation,
             leader_url=message.leader_url,
@@ -158,16 +158,16 @@ class Rebalances:
 
     def on_group_lost(self, reason: str) -> None:
         """Handle the loss of membership or a failed join. A repeated reason is not logged."""
-        if reason != self._lost_for:
+        if reason != self._loss_reason:
             log.warning("Lost membership of the group: %s", reason)
             self._state.history.record_group_loss(reason)
-        self._lost_for = reason
-        self._rebalance_requested = True
+        self._loss_reason = reason
+        self._is_rebalance_requested = True
         self._plan = None
         self._state.update(leader_url=None, is_leader=False, plan=None)
 
     def on_config_read(self) -> None:
-        """Notify membership, which may wait for it, that more of the config has been read."""
+        """Notify membership that more of the config has been read; an assignment may wait for it."""
         self._membership.on_config_read(self._state.snapshot.config.offset)
 
     def on_tick(self, number: int) -> None:
@@ -178,7 +178,7 @@ class Rebalances:
         """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
         state = self._state
         if (
-            not (self._rebalance_due or self._revocations)
+            not (self._is_rebalance_due or self._revocations)
             or state.work.is_stopping
             or state.writes.has_pending_statuses
         ):
@@ -186,8 +186,8 @@ class Rebalances:
         revocations, self._revocations = self._revocations, []
         for number in revocations:
             self._membership.on_stopped(number)
-        if self._rebalance_due:
-            self._rebalance_due, self._rebalance_requested = False, True
+        if self._is_rebalance_due:
+            self._is_rebalance_due, self._is_rebalance_requested = False, True
             self._membership.on_work_changed()
 
     # -- permissions ---------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class Rebalances:
 
     def check_offsets_may_change(self) -> None:
         """Raise RetryableConflict while a config change waits for its rebalance."""
-        if self._rebalance_due:
+        if self._is_rebalance_due:
             raise RetryableConflict(STALE_CONFIG)
 
     def check_owner(self, instance: Instance) -> None:
@@ -208,7 +208,7 @@ class Rebalances:
             return
         self.check_leader()
         raise NotOwner(
-            None if self._plan is None or self._rebalance_requested else self._plan.owner_url(instance)
+            None if self._plan is None or self._is_rebalance_requested else self._plan.owner_url(instance)
         )
 
     def release_all(self) -> None:
@@ -228,5 +228,5 @@ def _is_repeated(message: AssignmentReceived, snapshot: Snapshot) -> bool:
     if not snapshot.rebalances:
         return False
     latest = snapshot.rebalances[0]
-    same = (latest.generation, latest.leader_url) == (message.generation, message.leader_url)
-    return same and snapshot.plan is message.plan
+    is_same_rebalance = (latest.generation, latest.leader_url) == (message.generation, message.leader_url)
+    return is_same_rebalance and snapshot.plan is message.plan

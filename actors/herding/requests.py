@@ -1,8 +1,8 @@
-"""REST commands: check, decide with `kraal.cluster.decisions.commands`, write, reply when the record is read back.
+"""REST commands: the herder checks a command, writes records, and replies when they have been read back.
 
-Part of the herder; runs on its thread only. The order of checks is that of Connect: the name, then the complete
-validation (in the validator, off this thread), then leadership, then whether the connector exists. Restarts first
-check whether the connector exists.
+The records are computed by `kraal.cluster.decisions.commands`. Part of the herder; runs on its thread only. The order
+of checks is that of Connect: the name, then the complete validation (in the validator, off this thread), then
+leadership, then whether the connector exists. Restarts first check whether the connector exists.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.herding.statuses import StatusTracker
     from actors.herding.task_configs import TaskConfigs
-    from actors.messages.herder import EndRead, InstanceChanged, Validated
+    from actors.messages.herder import EndReached, InstanceChanged, Validated
     from kraal.core.ids import Config
 
 log = logging.getLogger(__name__)
@@ -198,10 +198,10 @@ class Requests:
 
     def _set_target(self, message: SetTargetState, reply: Reply[Any]) -> None:
         entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
-        stops = message.target is TargetState.STOPPED
-        if stops:
+        is_stop = message.target is TargetState.STOPPED
+        if is_stop:
             self._group.check_leader()
-        self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+        self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=is_stop)
 
     def _defer_behind_write(
         self, message: CreateConnector | PatchConfig | DeleteConnector | SetTargetState, reply: Reply[Any]
@@ -216,9 +216,9 @@ class Requests:
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
         self._group.check_leader()
         self._creations.check(name)
-        created = name not in self._state.snapshot.config.connectors
+        is_new = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
-        self._state.writes.write_config(entries, reply, lambda: reply.set(created))
+        self._state.writes.write_config(entries, reply, lambda: reply.set(is_new))
 
     def _validate(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
         """Validate `config`, then call `then`, which writes or raises."""
@@ -243,11 +243,11 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - fails the request, not the herder
             reply.fail(error)
 
-    def on_end_read(self, message: EndRead) -> None:
+    def on_end_reached(self, message: EndReached) -> None:
         """Continue the requests that waited until the config was read to its end."""
-        self.offsets.waiting.on_end_read(message)
-        self._creations.waiting.on_end_read(message)
-        self._verifications.on_end_read(message)
+        self.offsets.waiting.on_end_reached(message)
+        self._creations.waiting.on_end_reached(message)
+        self._verifications.on_end_reached(message)
 
     def on_reader_lost(self) -> None:
         """Repeat pending requests to the config reader after a reader died."""
@@ -312,15 +312,15 @@ class Requests:
     def _restart_instance(
         self, message: Command, instance: Instance, reply: Reply[Any], *, failure: str
     ) -> None:
-        """Restart an instance of this worker at once; otherwise wait for a due rebalance, then raise with its owner."""
+        """Restart an instance of this worker at once; otherwise wait for a due rebalance, then raise NotOwner."""
 
-        def on_up(failed: list[Instance]) -> None:
+        def on_started(failed: list[Instance]) -> None:
             if failed:
                 reply.fail(KraalError(failure))
             else:
                 reply.set(None)
 
-        if self._restarts.restart_instance(instance, on_up):
+        if self._restarts.restart_instance(instance, on_started):
             return
         if self._group.is_reassigning(get_connector(instance)):
             self._due.append((message, reply))

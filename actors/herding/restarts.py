@@ -1,4 +1,4 @@
-"""Restarts: KIP-745 requests, restarts of single instances, and requests that wait for their completion.
+"""Restarts: KIP-745 requests, restarts of single instances, and requests that wait until restarts are complete.
 
 Part of the herder; runs on its thread only. A restart creates a new incarnation: the restart count increases, and the
 worker replaces the running instance. Plans are based on stored statuses, never on displayed ones.
@@ -32,7 +32,7 @@ _MAX_INSTANCES = 20
 
 @dataclass(slots=True)
 class _Watch:
-    """Waits until each new incarnation runs or fails, then calls `done` with the failed instances."""
+    """A wait for the reports of new incarnations; afterwards, `done` is called with the failed instances."""
 
     missing: set[Instance]
     failed: list[Instance]
@@ -52,21 +52,22 @@ class Restarts:
         self._auto = AutoRestarts(state, self._restart)
 
     def on_requested(self, request: RestartRequest, *, written_ms: int) -> None:
-        """Store and display a restart request; of several for one connector, keep the one with the widest scope.
+        """Store a restart request and show the planned instances as RESTARTING.
 
-        Instances with a status newer than the record are not shown as RESTARTING, because their restart is complete.
+        If a request for the connector is already pending, the one with the higher impact is kept. Instances whose
+        status is newer than the request (`written_ms`) are not shown, because they have already restarted.
         """
         due = self._due
         pending = due.get(request.name)
-        due[request.name] = pending_now = request if pending is None else higher_impact(pending, request)
+        due[request.name] = merged = request if pending is None else higher_impact(pending, request)
         plan = plan_restart(request, self._state.snapshot.status)
         planned = () if plan is None else plan.instances
         log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
         if pending is not None:
             log.debug(
-                "Merged it with the pending %s; the request with the larger scope is kept: %s",
+                "Merged the request with the pending %s; keeping the request with the larger scope: %s",
                 pending,
-                pending_now,
+                merged,
             )
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         self._state.history.record_restart_request(request, planned, written_ms=written_ms)
@@ -120,7 +121,10 @@ class Restarts:
         self._announced.append(_Watch(set(instances), [], done))
 
     def when_started(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
-        """Call `done` with the failed instances once the newest incarnation of each local instance has reported."""
+        """Call `done` with the instances that failed.
+
+        The call is made once the newest incarnation of each local instance has reported a state.
+        """
         missing = {i for i in instances if i in self._state.work.wanted_instances(get_connector(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
@@ -148,4 +152,4 @@ class Restarts:
 
 
 def _text(instances: Iterable[Instance]) -> str:
-    return join_first([str(each) for each in instances], _MAX_INSTANCES) or "none"
+    return join_first([str(instance) for instance in instances], _MAX_INSTANCES) or "none"

@@ -25,7 +25,7 @@ RETRY_S = 1.0
 
 
 class SessionKeys:
-    """Writes a key as leader if requests are signed and the key is missing, expired or has other settings."""
+    """Writes a key as leader if requests are signed and the current key is missing, expired or has other settings."""
 
     def __init__(self, state: HerderState) -> None:
         self._state = state

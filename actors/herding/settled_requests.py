@@ -15,7 +15,7 @@ from kraal.core.errors import KraalError
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
-    from actors.messages.herder import EndRead
+    from actors.messages.herder import EndReached
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class DeferredRequests(Generic[R]):
     def __init__(
         self, state: HerderState, advance: Callable[[R], None], fail: Callable[[R, Exception], None]
     ) -> None:
-        """`advance` executes a request; any KraalError goes to `fail`."""
+        """`advance` executes a request; `fail` receives any KraalError that `advance` raises."""
         self._state = state
         self._advance = advance
         self._fail = fail
@@ -54,7 +54,7 @@ class DeferredRequests(Generic[R]):
         except KraalError as error:
             self._fail(request, error)
 
-    def on_end_read(self, message: EndRead) -> None:
+    def on_end_reached(self, message: EndReached) -> None:
         """Execute the request that waited for the end of the config, or fail it."""
         request = self._reading.pop(message.token, None)
         if request is None:
@@ -78,6 +78,6 @@ class DeferredRequests(Generic[R]):
             self._fail(request, error)
 
     def on_reader_lost(self) -> None:
-        """Repeat pending requests to the config reader after a reader died. The new reader has its position."""
+        """Repeat pending requests after a reader died; the new reader continues at the same offset."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

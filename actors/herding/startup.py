@@ -1,8 +1,8 @@
 """The herder's startup: the state that it needs before it acts, and requests that wait for it.
 
 Part of the herder; runs on its thread only. At startup, the herder requests a replay of both logs and a report from
-the worker; with these it is *live*. The first assignment completes the startup: from then on commands are accepted,
-starting with the deferred ones.
+the worker. With these, the herder is *live*. The first assignment completes the startup: from then on, commands are
+accepted, starting with the deferred commands.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Startup:
         self._run_command = run_command
         self._number = state.writes.next_token()
         self._read_up_to = {"config": 0, "status": 0}
-        self._behind = {"config", "status"}
+        self._unread_topics = {"config", "status"}
         self._report: WorkerReport | None = None
-        self._early: list[tuple[float, Command, Reply[Any]]] = []
+        self._deferred: list[tuple[float, Command, Reply[Any]]] = []
         """Commands that arrived during startup, with their arrival times."""
         self._waiting: list[tuple[bool, Reply[None]]] = []
         self.is_over = False
@@ -67,8 +67,8 @@ class Startup:
         return message
 
     def on_caught_up(self, topic: str) -> None:
-        """Note that a log was read to its end as of the start of the replay."""
-        self._behind.discard(topic)
+        """Record that a log was read to its end as of the start of the replay."""
+        self._unread_topics.discard(topic)
 
     def on_report(self, report: WorkerReport) -> None:
         """Store the worker's report."""
@@ -81,9 +81,12 @@ class Startup:
             self._state.actors.worker.tell(ReportWork())
 
     def complete(self) -> WorkerReport | None:
-        """Go live once the replay and the report are complete; return the report, or None if not live now."""
+        """Go live once the replay and the report are complete; return the report.
+
+        Returns None if the herder does not go live now.
+        """
         state, report = self._state, self._report
-        if state.live or self._behind or report is None:
+        if state.live or self._unread_topics or report is None:
             return None
         running = {instance: fact.incarnation for instance, fact in report.running.items()}
         for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
@@ -100,7 +103,7 @@ class Startup:
 
     def defer(self, command: Command, reply: Reply[Any]) -> None:
         """Execute a command when startup is complete."""
-        self._early.append((self._state.clock.now(), command, reply))
+        self._deferred.append((self._state.clock.now(), command, reply))
 
     def fail_overdue(self) -> None:
         """Fail commands after `EARLY_TIMEOUT_S` while the worker stays out of the group for its engine."""
@@ -108,22 +111,22 @@ class Startup:
         if self.is_over or not self._state.live or reason is None:
             return
         overdue_s = self._state.clock.now() - EARLY_TIMEOUT_S
-        for since_s, _, reply in self._early:
+        for since_s, _, reply in self._deferred:
             if since_s <= overdue_s:
                 text = f"This worker has not joined its group yet and cannot process requests: {reason}"
                 reply.fail(Unavailable(text, retry_after_s=RETRY_AFTER_S))
-        self._early = [each for each in self._early if each[0] > overdue_s]
+        self._deferred = [entry for entry in self._deferred if entry[0] > overdue_s]
 
     def on_assigned(self) -> None:
         """Complete the startup after an assignment, and execute deferred commands."""
         self.is_over = True
-        early, self._early = self._early, []
-        for _, command, reply in early:
+        commands, self._deferred = self._deferred, []
+        for _, command, reply in commands:
             self._run_command(command, reply)
         self._set_ready_replies()
 
     def on_startup_done(self) -> Reply[None]:
-        """Note that the command line's connectors exist."""
+        """Record that the connectors given on the command line exist."""
         self._state.update(started_up=True)
         self._set_ready_replies()
         reply: Reply[None] = Reply()
@@ -131,7 +134,10 @@ class Startup:
         return reply
 
     def when_ready(self, *, with_files: bool) -> Reply[None]:
-        """Return a reply set when the herder is live or, `with_files`, when the command line's connectors exist."""
+        """Return a reply that is set when the herder is live.
+
+        `with_files`: set it only when the connectors given on the command line exist.
+        """
         reply: Reply[None] = Reply()
         self._waiting.append((with_files, reply))
         self._set_ready_replies()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KEEP_SKIPPED = 20
+MAX_SKIPPED_RECORDS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +68,15 @@ class ActorReferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKeySettings:
-    """Settings of the keys that this worker writes as leader: `inter.worker.key.*`."""
+    """Settings of the session keys that this worker writes as leader: `inter.worker.key.*`."""
 
     algorithm: str = DEFAULT_ALGORITHM
     size: int = KEY_BYTES[DEFAULT_ALGORITHM]
-    """In bytes."""
+    """Key size in bytes."""
     ttl_ms: int = 3_600_000
 
 
-_STOPPING_S = 10.0
+_MAX_REPORT_DELAY_S = 10.0
 """Maximum time until an instance reports after its graceful timeout."""
 
 
@@ -86,18 +86,18 @@ class HerderSettings:
 
     worker_id: WorkerId
     standalone: bool
-    """Complete restart and create requests when their work is done, as in KIP-745 and Connect's standalone mode."""
+    """Whether restart and create requests complete only when their work is done, as in standalone Connect (KIP-745)."""
     topic_tracking: bool = True
     topic_reset: bool = True
     restarting_timeout_s: float = 15.0
     """Maximum time to show RESTARTING while the instance reports nothing."""
     session_keys: SessionKeySettings = SessionKeySettings()
     signature_algorithm: str = DEFAULT_ALGORITHM
-    """For requests to other workers: `inter.worker.signature.algorithm`."""
+    """Algorithm of signatures of requests to other workers: `inter.worker.signature.algorithm`."""
     group_id: str = ""
     """Group id of the cluster; prefix of the tasks' transactional ids."""
     transactional: bool = False
-    """The leader writes in transactions: `exactly.once.source.support` is `preparing` or `enabled`."""
+    """Whether the leader writes in transactions: `exactly.once.source.support` is `preparing` or `enabled`."""
     auto_restart: AutoRestart = field(default_factory=AutoRestart)
     """Default restart policy for failed instances, unless the connector sets it: `errors.auto.restart*`."""
     chance: Callable[[], float] = random.random
@@ -105,13 +105,13 @@ class HerderSettings:
 
     @classmethod
     def of(cls, config: WorkerConfig, worker_id: WorkerId, *, standalone: bool) -> HerderSettings:
-        """Return the settings that every worker's config has; `dataclasses.replace` sets the others."""
+        """Return settings from a worker config of either mode; `dataclasses.replace` sets the other fields."""
         return cls(
             worker_id=worker_id,
             standalone=standalone,
             topic_tracking=config.topic_tracking,
             topic_reset=config.topic_tracking_reset,
-            restarting_timeout_s=config.graceful_timeout_s + _STOPPING_S,
+            restarting_timeout_s=config.graceful_timeout_s + _MAX_REPORT_DELAY_S,
             auto_restart=config.auto_restart,
         )
 
@@ -153,7 +153,7 @@ class HerderState:
 
         `connector_type` returns source, sink or unknown. `lease` returns whether this worker may act for its group now.
         `waiting_reason` returns why the engine is not ready; None if it is.
-        `refuse` exits a process that must not join its group; if None, it joins even if plugins are missing.
+        `refuse` exits a process that must not join its group; if None, the process joins even if plugins are missing.
         `loggers` receive cluster-wide levels; by default all loggers of this process.
         `history` records events; None disables it.
         """
@@ -213,7 +213,7 @@ class HerderState:
             log.error("Skipped an invalid record of the %s log: %s", topic, record)
         self.history.record_skipped(topic, records)
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
-        self.update(skipped=skipped[-KEEP_SKIPPED:])
+        self.update(skipped=skipped[-MAX_SKIPPED_RECORDS:])
 
     def update_config(self, reduced: ConfigReplayResult) -> None:
         """Apply config records, and update the types of connectors whose class may have changed."""

@@ -46,20 +46,20 @@ class StatusTracker:
     def __init__(self, state: HerderState) -> None:
         self._state = state
         self._restarting: set[Instance] = set()
-        """Instances stopped by a KIP-745 request; their next stop is shown as RESTARTING."""
+        """Instances that a KIP-745 request restarts; their next stop is shown as RESTARTING."""
         self._clean = (ClusterState(), StatusState())
         """The last states without stale statuses."""
         self._explained_jobs: frozenset[Job] = frozenset()
         """Jobs that no worker may run, as of the last log line."""
-        self._withheld = False
+        self._has_withheld_status = False
         """Whether a status was not written for lack of a lease."""
-        self._comparing = False
+        self._is_comparison_scheduled = False
         """Whether a comparison of statuses is scheduled."""
         self._pending_topics: set[tuple[ConnectorName, TopicName]] = set()
         self._restarted: list[tuple[frozenset[Instance], Callable[[], None]]] = []
         """Callbacks that wait until these instances are no longer shown as RESTARTING."""
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
-        """Requests that wait until topics are removed. Not by offset, because a status topic has several partitions."""
+        """Requests that wait until topics are removed; without an offset, as a status topic has several partitions."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """Write UNASSIGNED for instances of an earlier process of this worker that no longer run."""
@@ -67,10 +67,10 @@ class StatusTracker:
         self.hide_restarting(self._state.snapshot.restarting)
         for name, stored in self._state.snapshot.status.statuses.items():
             tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
-            mine = tasks if stored.connector is None else {name: stored.connector, **tasks}
-            for instance, status in mine.items():
-                here = status.worker_id == self._state.settings.worker_id
-                if here and instance not in report and status.state is not State.UNASSIGNED:
+            statuses = tasks if stored.connector is None else {name: stored.connector, **tasks}
+            for instance, status in statuses.items():
+                is_local = status.worker_id == self._state.settings.worker_id
+                if is_local and instance not in report and status.state is not State.UNASSIGNED:
                     self._state.history.record_orphaned_instance(instance)
                     self._state.writes.write_status(self._entries(instance, State.UNASSIGNED))
         self._state.writes.write_status(
@@ -79,23 +79,23 @@ class StatusTracker:
         self.resume(report.values())
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
-        """Write the facts that differ from the stored statuses. Tasks report topics that are not stored again."""
+        """Write the facts that differ from the stored statuses. Tasks report unstored topics again."""
         self._pending_topics.clear()
-        me = self._state.settings.worker_id
+        worker_id = self._state.settings.worker_id
         for fact in facts:
             stored = find_status(self._state.snapshot.status, fact.instance)
             stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
             if (fact.state, fact.trace) == (State.UNASSIGNED, None):
-                if stored_fact == (State.RESTARTING, None, me):
+                if stored_fact == (State.RESTARTING, None, worker_id):
                     continue  # its restart is in progress
                 if stored is None and not fact.stopped:
                     continue  # it is starting; as in Connect, its first status is RUNNING
-            if stored_fact != (fact.state, fact.trace, me):
+            if stored_fact != (fact.state, fact.trace, worker_id):
                 self.record(fact)
 
-    def note_withheld(self) -> None:
-        """Note that a status could not be written; the next assignment or comparison triggers another attempt."""
-        self._withheld = True
+    def record_withheld(self) -> None:
+        """Record that a status could not be written; the next assignment or comparison triggers another attempt."""
+        self._has_withheld_status = True
         self._compare_later()
 
     def on_due(self, message: HideRestarting | CompareStatuses) -> None:
@@ -107,20 +107,20 @@ class StatusTracker:
 
     def _compare(self) -> None:
         """Request a report from the worker to rewrite differing statuses; without a lease, retry later."""
-        self._comparing = False
+        self._is_comparison_scheduled = False
         if self._state.lease():
             self._state.actors.worker.tell(ReportWork())
         else:
             self._compare_later()
 
     def _compare_later(self) -> None:
-        if not self._comparing:
-            self._comparing = True
+        if not self._is_comparison_scheduled:
+            self._is_comparison_scheduled = True
             self._state.clock.after(COMPARE_DELAY_S, self._state.actors.herder, CompareStatuses())
 
     def take_withheld(self) -> bool:
         """Return whether a status was withheld for lack of a lease since the last call."""
-        withheld, self._withheld = self._withheld, False
+        withheld, self._has_withheld_status = self._has_withheld_status, False
         return withheld
 
     def mark_restarting(self, instances: Iterable[Instance]) -> None:
@@ -141,7 +141,7 @@ class StatusTracker:
         self._complete_restarts()
 
     def when_not_restarting(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
-        """Call `done` when none of these is shown as RESTARTING, so that their new statuses have been read back."""
+        """Call `done` when none of `instances` is shown as RESTARTING, because new statuses have been read back."""
         self._restarted.append((frozenset(instances), done))
         self._complete_restarts()
 
@@ -164,14 +164,14 @@ class StatusTracker:
         Nothing is written without a lease, because another worker may own the instance and report its status.
         """
         if not self._state.lease():
-            self.note_withheld()
+            self.record_withheld()
             return
         instance = fact.instance
         name = get_connector(instance)
         entry = self._state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
-                self._delete_status(instance, last=entry is None)
+                self._delete_status(instance, connector_removed=entry is None)
             return
         state = fact.state
         if (
@@ -212,16 +212,16 @@ class StatusTracker:
         self._write_waiting_reasons({} if plan is None else plan.waiting)
 
     def _write_waiting_reasons(self, waiting: Mapping[Job, Wait]) -> None:
-        """Write the reason why jobs are not assigned.
+        """Write the reasons why jobs are not assigned.
 
         As in Connect, jobs that wait briefly or for a lost worker keep their status.
         """
         unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
-        for job, why in unlisted.items():
+        for job, reason in unlisted.items():
             stored = find_status(status, job.instance)
-            if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
-                entries += self._entries(job.instance, State.UNASSIGNED, trace=why)
+            if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, reason):
+                entries += self._entries(job.instance, State.UNASSIGNED, trace=reason)
         self._state.writes.write_status(entries, leased=True)
         if unlisted.keys() - self._explained_jobs:
             log.warning(
@@ -238,10 +238,14 @@ class StatusTracker:
         if not self._state.settings.topic_tracking or name not in self._state.snapshot.config.connectors:
             return
         known_topics = self._state.snapshot.status.topics.get(name, frozenset())
-        new = [t for t in sorted(message.topics - known_topics) if (name, t) not in self._pending_topics]
-        self._pending_topics.update((name, t) for t in new)
-        now = self._state.clock.wall_ms()
-        self._state.writes.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
+        new_topics = [
+            t for t in sorted(message.topics - known_topics) if (name, t) not in self._pending_topics
+        ]
+        self._pending_topics.update((name, t) for t in new_topics)
+        now_ms = self._state.clock.wall_ms()
+        self._state.writes.write_status(
+            [topic_entry(t, message.task, discovered_ms=now_ms) for t in new_topics]
+        )
 
     def read(self, instances: Iterable[Instance]) -> None:
         """Show the statuses read back; schedule a check of local instances whose status another worker wrote.
@@ -290,9 +294,9 @@ class StatusTracker:
         self._pending_topics = {(n, t) for n, t in self._pending_topics if n != name}
         self._state.writes.write_status(reset_topics(self._state.snapshot.status, name))
 
-    def _delete_status(self, instance: Instance, *, last: bool) -> None:
-        """Delete the status of a removed instance; `last` also deletes the topics of a removed connector."""
+    def _delete_status(self, instance: Instance, *, connector_removed: bool) -> None:
+        """Delete the status of a removed instance, and with `connector_removed` also the connector's topics."""
         self._restarting.discard(instance)
         self._state.writes.write_status(tombstones([status_key(instance)]))
-        if last:
+        if connector_removed:
             self.delete_topics(get_connector(instance))

@@ -2,7 +2,7 @@
 
 Each request is an actor that waits for the leader's response. A few requests run concurrently; requests of one
 connector run sequentially. When the leader is unreachable or another worker becomes the leader, all pending requests
-fail at once and are retried. An unresponsive leader thus delays others by at most one request timeout.
+fail at once and are retried. An unresponsive leader thus delays other connectors by one request timeout at most.
 Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one request at a time.
 """
 
@@ -96,7 +96,7 @@ class Publisher:
         """Start requests in order of arrival, up to the limits."""
         while len(self._in_flight) < MAX_IN_FLIGHT_REQUESTS:
             busy = {request.name for request in self._in_flight.values()}
-            request = next((each for each in self._waiting if each.name not in busy), None)
+            request = next((waiting for waiting in self._waiting if waiting.name not in busy), None)
             if request is None:
                 return
             self._waiting.remove(request)
@@ -111,9 +111,9 @@ class Publisher:
             lambda error: self._address.tell(PublishCompleted(request.token, KraalError(repr(error)))),
         )
 
-    def _fail_all(self, why: str) -> None:
+    def _fail_all(self, reason: str) -> None:
         """Fail all requests after a change of leader; responses of the old leader are ignored."""
-        error = KraalError(why)
+        error = KraalError(reason)
         requests, self._in_flight = self._in_flight, {}
         for request in requests.values():
             _fail(request, error)

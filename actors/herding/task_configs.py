@@ -53,12 +53,12 @@ class TaskConfigs:
     """Publishes the task configs of this worker's connectors and, as leader, of other workers' connectors."""
 
     def __init__(
-        self, state: HerderState, rebalances: Rebalances, settled: Callable[[ConnectorName], None]
+        self, state: HerderState, rebalances: Rebalances, on_settled: Callable[[ConnectorName], None]
     ) -> None:
-        """`settled` is called with a connector whose tasks are up to date or that failed to generate configs."""
+        """`on_settled` is called with a connector whose tasks are up to date or that failed to generate configs."""
         self._state = state
         self._rebalances = rebalances
-        self._settled = settled
+        self._on_settled = on_settled
         self._renewed = state.restart_history.renewed
         self._publications: dict[ConnectorName, _Publication] = {}
         self._latest: dict[ConnectorName, TaskConfigsGenerated] = {}
@@ -67,7 +67,7 @@ class TaskConfigs:
     def on_generated(self, message: TaskConfigsGenerated) -> None:
         """Publish the task configs of a connector on this worker if they differ from the stored ones."""
         if message.failed:
-            self._settled(message.name)
+            self._on_settled(message.name)
             return
         if self._renewed.get(message.name) is message:  # repeated by the worker
             message = replace(message, renewed=False)
@@ -81,13 +81,13 @@ class TaskConfigs:
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
         wanted = self._state.work.wanted_instances(message.name).get(message.name)
-        current_life = wanted is not None and wanted.incarnation == message.incarnation
-        if entry is None or entry.target is not TargetState.STARTED or not current_life:
+        is_current = wanted is not None and wanted.incarnation == message.incarnation
+        if entry is None or entry.target is not TargetState.STARTED or not is_current:
             log.debug("Skipped the task configs of %s, which does not run", message.name)
             self._finish(message.name)  # a paused connector generates them again when it is resumed
         elif not (message.renewed or should_publish(entry, message.configs)):
             log.debug("Skipped the task configs of %s, which are unchanged", message.name)
-            self._settled(message.name)
+            self._on_settled(message.name)
             self._finish(message.name)
         else:
             if current is None:
@@ -168,19 +168,19 @@ class TaskConfigs:
             self._renewed[task_configs.name] = task_configs
         self._finish(task_configs.name)
 
-    def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
+    def _retry(self, publication: _Publication, reason: str, status: int | None) -> None:
         state, task_configs = self._state, publication.task_configs
         publication.is_sent = False
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1
-        lag = is_session_key_lag(status, state.clock.now() - publication.since_s)
-        level = logging.DEBUG if lag else logging.ERROR
+        is_key_lag = is_session_key_lag(status, state.clock.now() - publication.since_s)
+        level = logging.DEBUG if is_key_lag else logging.ERROR
         log.log(
             level,
             "Failed to publish the task configs of %s, retrying in %g s: %s",
             task_configs.name,
             delay_s,
-            why,
+            reason,
         )
         state.clock.after(delay_s, state.actors.herder, task_configs)
 
@@ -197,7 +197,7 @@ class TaskConfigs:
             return
         for entry in state.snapshot.config.connectors.values():
             if entry.target is TargetState.STOPPED and entry.task_count:
-                state.writes.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
+                state.writes.write_config(task_config_entries(entry.name, []), Reply(), _do_nothing)
 
     # -- configs sent by other workers ---------------------------------------------------------------------
 
@@ -208,5 +208,5 @@ class TaskConfigs:
         self._state.writes.write_config(entries, reply, lambda: reply.set(None))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """No-op: the records are processed when they are read."""

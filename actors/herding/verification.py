@@ -1,6 +1,6 @@
 """Verification that an exactly-once task is still assigned to this worker with the same task configs (KIP-618).
 
-Part of the herder; runs on its thread only. A claim requests it after its producer has fenced all older producers, so
+Part of the herder; runs on its thread only. A claim requests this after its producer has fenced older producers, so
 that a task that was replaced meanwhile stops before it writes records.
 Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.4.0).
 """
@@ -15,10 +15,10 @@ from kraal.core.errors import KraalError, StoreUnavailable
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.messages.claims import VerifyTask
-    from actors.messages.herder import EndRead
+    from actors.messages.herder import EndReached
     from actors.runtime.mailbox import Reply
 
-UNREAD = "Failed to read to end of config topic"
+READ_FAILED = "Failed to read to end of config topic"
 
 
 class Verifications:
@@ -34,7 +34,7 @@ class Verifications:
         self._reading[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
-    def on_end_read(self, message: EndRead) -> None:
+    def on_end_reached(self, message: EndReached) -> None:
         """Verify a task after the config has been read to its end as of the request."""
         verification = self._reading.pop(message.token, None)
         if verification is None:
@@ -43,7 +43,7 @@ class Verifications:
         task = request.task
         entry = self._state.snapshot.config.connectors.get(task.connector)
         if message.error is not None:
-            reply.fail(StoreUnavailable(f"{UNREAD}: {message.error}"))
+            reply.fail(StoreUnavailable(f"{READ_FAILED}: {message.error}"))
         elif entry is None or entry.tasks_version != request.version:
             text = (
                 f"Cannot start source task {task} with exactly-once support as the connector has already generated "

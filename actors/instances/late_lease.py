@@ -1,4 +1,4 @@
-"""A lease that may be confirmed late, because a loaded machine processes the broker's response late."""
+"""Lease check before commits; on a loaded machine, the lease may be confirmed late."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def format_trace(error: BaseException) -> str:
 
 @contextmanager
 def plugin_code(doing: str) -> Iterator[None]:
-    """Convert any error of a plugin to PluginFailed; `doing` is the prefix of its message. The code may block."""
+    """Convert any error of a plugin to PluginFailed; `doing` is the prefix of the error message. The code may block."""
     try:
         with blocking():
             yield

@@ -35,9 +35,10 @@ class TaskOffsets:
         self._claims = claims
 
     def load(self, token: int) -> tuple[int, float]:
-        """Request the offsets; return the token of the reply and its timeout.
+        """Request the offsets; return the token of the reply, and the timeout.
 
-        Each claim has its own token. Results of earlier claims must be dropped, because a later claim fences them.
+        Each claim has its own token. Results of earlier claims must be dropped, because later claims fence their
+        producers.
         """
         task = self._spec.task
         if self._claims is None:

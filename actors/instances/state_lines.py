@@ -67,7 +67,7 @@ class StateReports:
 
 
 def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
-    """Log the state of an instance in its context, unless the state is unchanged."""
+    """Log the state of an instance in the instance's log context, unless the state is unchanged."""
     if now.state is State.FAILED and not now.stopped:
         log_failure(now.instance, now.trace or "", recovers=now.recovers)
         return
@@ -84,15 +84,17 @@ def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
 
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
-    """Log the failure of an instance in its context. `recovers`: it will continue without a restart."""
+    """Log the failure of an instance in the instance's log context. `recovers`: no restart is needed."""
     cause = printable(root_cause(secrets.scrub(trace), MAX_LENGTH)).rstrip(".: ")
     kind = _kind(instance)
     with use_subject(f"{kind} {instance}"):
         if recovers:
-            log.warning("%s %s is interrupted and will continue by itself: %s", kind.title(), instance, cause)
+            log.warning(
+                "%s %s was interrupted and will resume automatically: %s", kind.title(), instance, cause
+            )
             return
         log.error(
-            "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); its status has the whole trace",
+            "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); full trace in its status",
             *(kind.title(), instance, cause, _path(instance)),
         )
 

@@ -15,7 +15,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from actors.messages.herder import EndRead, RecordsRead
+from actors.messages.herder import EndReached, RecordsRead
 from actors.messages.stores import PollNext, ReaderMessage, ReadNext, ReadToEnd, Replay
 from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 5_000
+MAX_RECORDS_PER_MESSAGE = 5_000
 """Maximum number of records per message: a trade-off between throughput and the herder's responsiveness."""
 RETRY_S = 1.0
 
@@ -69,9 +69,9 @@ class Reader:
         """Number of scheduled reads of a followed log; messages of earlier reads are dropped."""
         self._replay = 0
         self._position = 0
-        self._goal: int | None = None
-        self._caught_up = False
-        self._early: list[ReadToEnd] = []
+        self._replay_end: int | None = None
+        self._is_caught_up = False
+        self._early_requests: list[ReadToEnd] = []
         """Requests received before the herder set the position."""
 
     def receive(self, message: ReaderMessage) -> None:
@@ -81,11 +81,11 @@ class Reader:
                 return
             case Replay():
                 self._replay, self._position = message.number, message.start
-                self._goal, self._caught_up = None, False
+                self._replay_end, self._is_caught_up = None, False
                 self._read()
-                early, self._early = self._early, []
-                for each in early:
-                    self._read_to_end(each)
+                requests, self._early_requests = self._early_requests, []
+                for request in requests:
+                    self._read_to_end(request)
             case ReadNext():
                 if self._follow is None:
                     self._read()
@@ -100,11 +100,11 @@ class Reader:
     def _read(self) -> None:
         if not self._replay:
             return
-        wait_s = self._follow.wait_s if self._follow is not None and self._caught_up else 0.0
+        wait_s = self._follow.wait_s if self._follow is not None and self._is_caught_up else 0.0
         try:
-            if self._goal is None:
-                self._goal = self._log.end()
-            records = self._log.read(self._position, BATCH, wait_s)
+            if self._replay_end is None:
+                self._replay_end = self._log.end()
+            records = self._log.read(self._position, MAX_RECORDS_PER_MESSAGE, wait_s)
         except StoreError as error:
             log.warning("Failed to read the %s log, retrying: %s", self._log.name, error)
             self._schedule_read(RETRY_S)
@@ -112,21 +112,23 @@ class Reader:
         self._feed(records)
         if self._follow is not None:
             self._schedule_read(self._follow.pause_s)
-        elif len(records) == BATCH:
+        elif len(records) == MAX_RECORDS_PER_MESSAGE:
             self._address.tell(ReadNext())
 
     def _read_to_end(self, message: ReadToEnd) -> None:
         if not self._replay:
-            self._early.append(message)
+            self._early_requests.append(message)
             return
         try:
             end = self._log.end()
-            while self._position < end and (records := self._log.read(self._position, BATCH)):
+            while self._position < end and (
+                records := self._log.read(self._position, MAX_RECORDS_PER_MESSAGE)
+            ):
                 self._feed(records)
         except StoreError as error:
-            self._herder.tell(EndRead(token=message.token, error=error))
+            self._herder.tell(EndReached(token=message.token, error=error))
         else:
-            self._herder.tell(EndRead(token=message.token))
+            self._herder.tell(EndReached(token=message.token))
 
     def _schedule_read(self, delay_s: float) -> None:
         message: ReaderMessage = ReadNext()
@@ -142,16 +144,16 @@ class Reader:
         """Send records to the herder with the reader's position; once caught up, an empty read sends nothing."""
         if records:
             self._position = records[-1].offset + 1
-        done = not records or (self._goal is not None and self._position >= self._goal)
-        if not records and self._caught_up:
+        done = not records or (self._replay_end is not None and self._position >= self._replay_end)
+        if not records and self._is_caught_up:
             return
-        self._caught_up = self._caught_up or done
+        self._is_caught_up = self._is_caught_up or done
         self._herder.tell(
             RecordsRead(
                 topic=self._topic,
                 records=records,
                 next_offset=self._position,
-                caught_up=self._caught_up,
+                caught_up=self._is_caught_up,
                 replay=self._replay,
             )
         )

@@ -1,4 +1,4 @@
-"""Writer of one internal log; the only actor that waits for its disk or broker.
+"""Writer of one internal log; the only actor that waits for the log's disk or broker.
 
 Failures are handled in two ways. The config log's writer reports failures, because a request waits for the record.
 The status log's writer retries, because no request waits and a temporary failure must not lose a status; a value that
@@ -93,7 +93,7 @@ class Writer:
     def _claim(self) -> None:
         if (
             not self._lease()
-        ):  # claiming would fence a newer leader; a current one claims after its next write
+        ):  # claiming would fence a newer leader; the current leader claims after its next write
             return
         try:
             self._log.claim()
@@ -105,7 +105,9 @@ class Writer:
         entries = [e for e in message.entries if self._pending_retries.get(e.key) is e]
         if not entries:
             return
-        if message.leased and not self._lease():  # the herder writes it again with its next assignment
+        if (
+            message.leased and not self._lease()
+        ):  # the herder writes the statuses again after its next assignment
             for entry in entries:
                 del self._pending_retries[entry.key]
             return

@@ -21,7 +21,7 @@ class Membership(Protocol):
         """Report that the published snapshot covers the config log up to `offset`, for which assignments may wait."""
 
     def on_stopped(self, number: int) -> None:
-        """Report that all work of the `WorkRevoked` with this number has stopped and its statuses are written."""
+        """Report that all work of the `WorkRevoked` with this number has stopped and that its statuses are written."""
 
     def on_alive(self, number: int) -> None:
         """Report that the herder has received the `HerderTick` with this number."""

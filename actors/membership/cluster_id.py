@@ -28,12 +28,14 @@ class Retry(Tell):
 class ClusterIdFinder:
     """Queries the cluster id. Blocks only its own thread."""
 
-    def __init__(self, *, address: Address, herder: Address, clock: Clock, look: Callable[[], str]) -> None:
-        """`look` returns the cluster id or raises StoreError."""
+    def __init__(
+        self, *, address: Address, herder: Address, clock: Clock, fetch_id: Callable[[], str]
+    ) -> None:
+        """`fetch_id` returns the cluster id or raises StoreError."""
         self._address = address
         self._herder = herder
         self._clock = clock
-        self._fetch_id = look
+        self._fetch_id = fetch_id
         self._delay_s = RETRY_FIRST_S
 
     def receive(self, message: Begin | Retry) -> None:

@@ -43,28 +43,35 @@ def log_plan(plan: GroupPlan, generation: int) -> None:
         len(plan.urls),
         len(derived.new_submissions),
         len(derived.lost),
-        sum(len(each.revoked) for each in plan.assignments.values()),
+        sum(len(assignment.revoked) for assignment in plan.assignments.values()),
         plan.why,
     )
     if derived.lost_handling is LostHandling.DELAYED:
-        log.info("Delaying the rebalance by %d ms; lost assignments: %s", plan.delay_ms, _some(derived.lost))
+        log.info(
+            "Delaying the rebalance by %d ms; lost assignments: %s", plan.delay_ms, _format_some(derived.lost)
+        )
     elif plan.delay_ms:
         log.info("Postponing revocations for load balancing by %d ms", plan.delay_ms)
     elif derived.lost and derived.lost_handling in _HANDLING:
-        log.info(_HANDLING[derived.lost_handling], _some(derived.lost))
+        log.info(_HANDLING[derived.lost_handling], _format_some(derived.lost))
     if log.isEnabledFor(logging.DEBUG):
         _log_sets(derived)
-        for member, each in plan.assignments.items():
+        for member, assignment in plan.assignments.items():
             log.debug(
-                "Assigned to %s: [%s], to revoke: [%s]", member, _all(each.assigned), _all(each.revoked)
+                "Assigned to %s: [%s], to revoke: [%s]",
+                member,
+                _format_all(assignment.assigned),
+                _format_all(assignment.revoked),
             )
 
 
 def _log_sets(derived: DerivedSets) -> None:
-    for each in fields(derived):
-        jobs = getattr(derived, each.name)
+    for set_field in fields(derived):
+        jobs = getattr(derived, set_field.name)
         if isinstance(jobs, frozenset):
-            log.debug("Derived from the reports of all members: %s: [%s]", _title(each.name), _all(jobs))
+            log.debug(
+                "Derived from the reports of all members: %s: [%s]", _title(set_field.name), _format_all(jobs)
+            )
 
 
 def _title(name: str) -> str:
@@ -88,7 +95,7 @@ def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decisi
             case AllowJoin():
                 log.debug("Allowed the join: all revoked work has stopped")
             case Deliver():
-                text = _work(after.running)
+                text = _format_work(after.running)
                 log.debug("Applied the assignment of generation %d: %s", after.generation, text)
             case _:
                 pass
@@ -101,7 +108,7 @@ def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decisi
         )
     if after.rejoin_at_s is not None and after.rejoin_at_s != before.rejoin_at_s:
         log.debug(
-            "Delayed the next request for a rebalance: delay of the assignment, or a repeated generation"
+            "Delaying the next rebalance request, because the assignment has a delay or repeats a generation"
         )
 
 
@@ -111,14 +118,14 @@ def _log_revoke(running: Assignment, decision: Revoke) -> None:
     log.debug("Revoked in revocation %d: connectors [%s], tasks [%s]", decision.number, connectors, tasks)
 
 
-def _work(work: Assignment) -> str:
+def _format_work(work: Assignment) -> str:
     connectors, tasks = sorted(work.connectors), sorted(map(str, work.tasks))
     return f"connectors [{', '.join(connectors)}], tasks [{', '.join(tasks)}]"
 
 
-def _all(jobs: Iterable[Job]) -> str:
+def _format_all(jobs: Iterable[Job]) -> str:
     return ", ".join(format_job(job) for job in sorted(jobs))
 
 
-def _some(jobs: Iterable[Job]) -> str:
+def _format_some(jobs: Iterable[Job]) -> str:
     return format_jobs(jobs) or "none"

@@ -1,6 +1,6 @@
 """This worker's membership in its group: executes the decisions of `kraal.cluster.membership.flow`.
 
-The actor runs the flow, one message at a time. The membership state (`actors.membership.state`) outlives it and
+The actor runs the flow, one message at a time. The membership state (`actors.membership.state`) outlives the actor and
 handles the group's callbacks. `ClusterMembership` is the herder's interface, in place of `SingleNode`.
 """
 
@@ -235,7 +235,7 @@ class GroupMember:
             log.warning(
                 "worker poll timeout has expired. The last known action being performed by the worker is : %s and"
                 " may contribute to the timeout. One of the ways of addressing this can be increasing"
-                " rebalance.timeout.ms, which also says how long the others wait for this worker in a rebalance.",
+                " rebalance.timeout.ms, which is also the maximum time that a rebalance waits for this worker.",
                 self._membership_state.current_stage(),
             )
         else:

@@ -1,7 +1,7 @@
 """Membership state: outlives the membership actor and handles the group's callbacks.
 
-The group calls it on the group's thread and cannot wait for an actor's mailbox. It therefore uses published data and
-the state of the flow, and computes the assignments on the leader. The work that it reports in a join is current,
+The callbacks run on the group's thread and cannot wait for an actor's mailbox. They therefore use published data and
+the state of the flow, and the leader computes the assignments in them. The work that is reported in a join is current,
 because each join first waits for the actor (`PrepareJoin`), after all earlier messages of the group.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIG_WAIT_TIMEOUT_S = 0.2
-"""Maximum time that the leader waits for its config reader, which may lag behind another worker's."""
+"""Maximum time that the leader waits for its config reader, which may lag behind that of another worker."""
 CONFIG_POLL_INTERVAL_S = 0.01
 
 
@@ -60,7 +60,7 @@ def _always() -> bool:
 class MembershipState:
     """State that outlives the membership actor: the state of the flow and the leader's assignor memory.
 
-    The group calls it on the group's thread; only the actor writes `state`.
+    The group calls its `GroupHooks` methods on the group's thread; only the actor writes `state`.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class ClaimTask(Tell):
 
     task: TaskId
     version: int
-    """Version of its task configs."""
+    """Version of the task configs."""
     config: Config = field(repr=False)
     """Config of the connector with unresolved variables."""
     lease: Callable[[], bool] = field(compare=False)

@@ -96,7 +96,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
     """Restart a connector, its tasks, or only the failed instances (KIP-745).
 
     Without options, replies None (204) when the connector has started again; otherwise replies the body of 202.
-    An instance on this worker restarts at once; others wait while a rebalance is due or in progress.
+    An instance on this worker restarts at once; other requests wait while a rebalance is due or in progress.
     Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError if the start fails.
     """
 
@@ -148,7 +148,7 @@ class FenceZombies(Ask[None]):
 class SetLoggerLevel(Ask[None]):
     """Set the level of a logger namespace on every worker; replies when this worker has set it. Raises StoreError.
 
-    Any worker accepts it. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
+    Any worker accepts this request. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
     """
 
     namespace: str
@@ -178,13 +178,13 @@ class RecordsRead(Tell):
     records: Sequence[Record]
     next_offset: int
     caught_up: bool
-    """Whether the reader has reached the log's end as of its start; stays true."""
+    """Whether the reader has reached the log's end as of the start of the replay; stays true."""
     replay: int
     """Number of the replay; the herder drops records of older replays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndRead(Tell):
+class EndReached(Tell):
     """All `RecordsRead` up to the end requested by `ReadToEnd` precede this message; or `error`."""
 
     token: int
@@ -241,7 +241,7 @@ class WorkRevoked(Tell):
 class AssignmentReceived(Tell):
     """The complete set of work that this worker runs from now on, not a difference.
 
-    PublishCompleted only after the published snapshot has reached `config_offset`, so the work may start at once.
+    Sent only after the published snapshot has reached `config_offset`, so the work may start at once.
     """
 
     generation: Generation
@@ -285,7 +285,7 @@ class InstanceChanged(Tell):
     """An instance of this worker is now in `state`, one of Connect's states.
 
     UNASSIGNED with `stopped` means that it is no longer on this worker; without `stopped`, the instance is starting,
-    and `trace` contains what it waits for.
+    and `trace` contains the reason why it waits.
     """
 
     instance: Instance
@@ -358,7 +358,7 @@ class HideRestarting(Tell):
 
 @dataclass(frozen=True, slots=True)
 class StartupDone(Ask[None]):
-    """The command line's connectors exist, so `/health` may report healthy. Repeated if the herder died."""
+    """The connectors given on the command line exist, so `/health` may report healthy. Repeated if the herder died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ HerderMessage = (
     WaitUntilLive
     | Ping
     | RecordsRead
-    | EndRead
+    | EndReached
     | Appended
     | AppendFailed
     | Validated

@@ -45,7 +45,7 @@ class ShowLags(Ask[LaggedOffsets]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(Ask[str]):
-    """Change offsets of a stopped connector; None deletes one. Replies with a message for the user.
+    """Change offsets of a stopped connector; None deletes a partition's offset. Replies with a message for the user.
 
     Raises NotLeader, RetryableConflict, NotFound, BadRequest, KraalError.
     Source: PATCH /connectors/{c}/offsets (KIP-875).

@@ -52,7 +52,7 @@ class ReadNext(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnd(Tell):
-    """Read to the log's current end; `EndRead` with this token is sent to the herder after the records."""
+    """Read to the log's current end; `EndReached` with this token is sent to the herder after the records."""
 
     token: int
 

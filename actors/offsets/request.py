@@ -1,9 +1,9 @@
 """Actor of one offset request, which may block.
 
 The offset keeper reads and writes a source's offsets, after all pending writes of tasks. Offsets are read before each
-change, even if none is deleted, so that the store has the keys of each partition. A sink's offsets are in Kafka, and
-this actor waits for Kafka itself. Between the read and the write, the connector's plugin validates the new offsets;
-its object is created only for this purpose and not started.
+change, even if no offset is deleted, so that the store has the keys of each partition. A sink's offsets are in Kafka,
+and this actor waits for Kafka itself. Between the read and the write, the connector's plugin validates the new
+offsets; a connector object is created only for the validation and is not started.
 Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.4.0).
 """
 
@@ -67,16 +67,16 @@ class RetryTimeout(Tell):
 
 
 def create_request(
-    request: Request, address: Address, context: RequestContext, deadline_s: float, over: Callable[[], None]
+    request: Request, address: Address, context: RequestContext, deadline_s: float, on_end: Callable[[], None]
 ) -> Behaviour:
-    """Return the behaviour that completes `request` by `deadline_s` and then calls `over`."""
+    """Return the behaviour that completes `request` by `deadline_s` and then calls `on_end`."""
     if request.kind == "sink":
-        return _Sink(request, context, deadline_s, over)
+        return _Sink(request, context, deadline_s, on_end)
     if request.kind == "source" and context.transactions is not None:
-        return _Exact(request, context, context.transactions, deadline_s, over)
+        return _ExactlyOnceSource(request, context, context.transactions, deadline_s, on_end)
     if request.kind == "source":
-        return _Source(request, address, context, deadline_s, over)
-    return _Unknown(request, context, over)
+        return _Source(request, address, context, deadline_s, on_end)
+    return _Unknown(request, context, on_end)
 
 
 def fail(request: Request, error: Exception) -> None:
@@ -87,7 +87,7 @@ def fail(request: Request, error: Exception) -> None:
         request.reply_to.tell(OffsetsModified(token=request.token, error=error))
 
 
-def _handle(
+def _reply_modified(
     request: ModifyOffsets,
     *,
     managed: bool,
@@ -110,7 +110,7 @@ def _source_changes(
 
 
 def _validate_by_plugin(request: ModifyOffsets, kind: offset_rules.Kind, ask: Callable[[], bool]) -> bool:
-    """Let the plugin validate new offsets; return its result. Raises KraalError if it rejects them."""
+    """Let the plugin validate new offsets; return the plugin's result. Raises KraalError if the plugin rejects them."""
     if request.restore:
         return True
     try:
@@ -131,10 +131,10 @@ def _validate_by_plugin(request: ModifyOffsets, kind: offset_rules.Kind, ask: Ca
 class _Unknown:
     """Request for a connector with an unknown class; replies with the error of loading the class."""
 
-    def __init__(self, request: Request, context: RequestContext, over: Callable[[], None]) -> None:
+    def __init__(self, request: Request, context: RequestContext, on_end: Callable[[], None]) -> None:
         self._request = request
         self._context = context
-        self._over = over
+        self._on_end = on_end
 
     def receive(self, message: object) -> None:
         """Reply, whatever the message."""
@@ -147,20 +147,22 @@ class _Unknown:
             cause = failure.__cause__
             fail(self._request, KraalError(str(cause if isinstance(cause, KraalError) else failure)))
         else:
-            fail(self._request, KraalError(f"Cannot tell whether {name} is a source or a sink connector"))
-        self._over()
+            fail(
+                self._request, KraalError(f"Cannot determine whether {name} is a source or a sink connector")
+            )
+        self._on_end()
 
 
 class _Sink:
     """Request for a sink's offsets; executed in one step that waits for Kafka."""
 
     def __init__(
-        self, request: Request, context: RequestContext, deadline_s: float, over: Callable[[], None]
+        self, request: Request, context: RequestContext, deadline_s: float, on_end: Callable[[], None]
     ) -> None:
         self._request = request
         self._context = context
         self._deadline_s = deadline_s
-        self._over = over
+        self._on_end = on_end
 
     def receive(self, message: object) -> None:
         """Carry out the request, whatever the message."""
@@ -174,7 +176,7 @@ class _Sink:
                 self._modify(request, config)
         except KraalError as error:
             fail(request, error)
-        self._over()
+        self._on_end()
 
     def _remaining_s(self) -> float:
         return max(self._deadline_s - self._context.clock.now(), MIN_TIMEOUT_S)
@@ -221,10 +223,14 @@ class _Sink:
             raise _reported_error(
                 offset_rules.group_modification_failed_text(name, reset=request.reset), error
             ) from error
-        _handle(request, managed=managed, sink_before={each: committed.get(each) for each in wanted})
+        _reply_modified(
+            request,
+            managed=managed,
+            sink_before={partition: committed.get(partition) for partition in wanted},
+        )
 
 
-class _Exact:
+class _ExactlyOnceSource:
     """Request for the offsets of an exactly-once source; executed in one step that waits for Kafka."""
 
     def __init__(
@@ -233,19 +239,19 @@ class _Exact:
         context: RequestContext,
         transactions: SourceTransactions,
         deadline_s: float,
-        over: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._request = request
         self._context = context
         self._transactions = transactions
         self._deadline_s = deadline_s
-        self._over = over
+        self._on_end = on_end
 
     def receive(self, message: object) -> None:
         """Carry out the request, whatever the message."""
         del message
         request, name = self._request, self._request.name
-        fetching = isinstance(request, FetchOffsets)
+        is_fetch = isinstance(request, FetchOffsets)
         try:
             config = self._context.resolve(request.config)
             try:
@@ -258,13 +264,13 @@ class _Exact:
             except StoreError as error:
                 text = (
                     offset_rules.fetch_failed_text("source", name)
-                    if fetching
+                    if is_fetch
                     else offset_rules.modification_failed_text("source", name)
                 )
                 raise _reported_error(text, error) from error
         except KraalError as error:
             fail(request, error)
-        self._over()
+        self._on_end()
 
     def _modify(
         self, request: ModifyOffsets, config: Mapping[str, str], stored: Mapping[SourcePartition, Offset]
@@ -278,7 +284,9 @@ class _Exact:
             raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
         if wanted:
             self._transactions.alter(request.name, config, wanted)
-        _handle(request, managed=managed, source_before={each: stored.get(each) for each in wanted})
+        _reply_modified(
+            request, managed=managed, source_before={partition: stored.get(partition) for partition in wanted}
+        )
 
 
 class _Source:
@@ -290,17 +298,17 @@ class _Source:
         address: Address,
         context: RequestContext,
         deadline_s: float,
-        over: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._request = request
         self._address = address
         self._context = context
         self._deadline_s = deadline_s
-        self._over = over
+        self._on_end = on_end
         self._token = 0
         """Token of the pending request to the keeper; 0 after completion."""
-        self._storing = False
-        self._managed = False
+        self._is_storing = False
+        self._is_managed = False
         self._before: Mapping[SourcePartition, Offset | None] = {}
 
     def receive(self, message: object) -> None:
@@ -325,7 +333,7 @@ class _Source:
 
     def _end(self) -> None:
         self._token = 0
-        self._over()
+        self._on_end()
 
     def _load(self) -> None:
         self._token = next(_tokens)
@@ -334,10 +342,10 @@ class _Source:
         )
         self._wait(KEEPER_TIMEOUT_S)
 
-    def _wait(self, at_most_s: float) -> None:
+    def _wait(self, timeout_s: float) -> None:
         clock = self._context.clock
-        left_s = max(self._deadline_s - clock.now(), MIN_TIMEOUT_S)
-        clock.after(min(at_most_s, left_s), self._address, RetryTimeout(self._token))
+        remaining_s = max(self._deadline_s - clock.now(), MIN_TIMEOUT_S)
+        clock.after(min(timeout_s, remaining_s), self._address, RetryTimeout(self._token))
 
     def _handle_timeout(self) -> None:
         request = self._request
@@ -345,17 +353,17 @@ class _Source:
             self._load()
         elif isinstance(request, FetchOffsets):
             raise KraalError(offset_rules.fetch_failed_text("source", request.name))
-        elif self._storing:
+        elif self._is_storing:
             raise KraalError(offset_rules.write_timeout_text(request.name))
         else:
             raise KraalError(offset_rules.read_timeout_text(request.name))
 
     def _on_failed(self, error: Exception) -> KraalError:
         name = self._request.name
-        fetching = isinstance(self._request, FetchOffsets)
+        is_fetch = isinstance(self._request, FetchOffsets)
         return _reported_error(
             offset_rules.fetch_failed_text("source", name)
-            if fetching
+            if is_fetch
             else offset_rules.modification_failed_text("source", name),
             error,
         )
@@ -370,16 +378,16 @@ class _Source:
         wanted = _source_changes(request, stored)
         requested = request.source if request.replace else wanted
         config = self._context.resolve(request.config)
-        self._managed = _validate_by_plugin(
+        self._is_managed = _validate_by_plugin(
             request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
-        self._before = {each: stored.get(each) for each in wanted}
+        self._before = {partition: stored.get(partition) for partition in wanted}
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
         if not wanted:
             self._on_stored()
             return
-        self._storing = True
+        self._is_storing = True
         self._token = next(_tokens)
         self._context.keeper.tell(
             StoreOffsets(connector=request.name, offsets=wanted, reply_to=self._address, token=self._token)
@@ -389,7 +397,7 @@ class _Source:
 
     def _on_stored(self) -> None:
         if isinstance(self._request, ModifyOffsets):
-            _handle(self._request, managed=self._managed, source_before=self._before)
+            _reply_modified(self._request, managed=self._is_managed, source_before=self._before)
         self._end()
 
 

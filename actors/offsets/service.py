@@ -1,7 +1,7 @@
 """Offset service (KIP-875): starts an actor for each offset request, up to a maximum number of concurrent requests.
 
-A request waits for Kafka, the offset keeper or a plugin without delaying the herder or other requests. The number is
-limited because each request for a sink holds a connection and its threads.
+A request waits for Kafka, the offset keeper or a plugin without delaying the herder or other requests. The number of
+concurrent requests is limited because each request for a sink holds a connection and its threads.
 """
 
 from __future__ import annotations

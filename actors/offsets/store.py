@@ -1,6 +1,6 @@
 """Owner of the offset store. Offsets that tasks send during a write, or soon after it, are written as one batch.
 
-A write for a hundred tasks costs the same as for one: one replacement and fsync of a file, or one acknowledgement.
+A write for a hundred tasks costs as much as for one task: one replacement and fsync of a file, or one acknowledgement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 MIN_WRITE_INTERVAL_S = 0.02
 """Minimum interval between two writes of a worker process; an idle keeper writes at once."""
 RECENT_WRITE_S = 0.1
-"""After a write within this time, the next write is delayed by a quarter of the interval, to batch offsets."""
+"""After a write within this time, the next write is delayed by at least a quarter of the interval, to batch offsets."""
 
 
 class OffsetKeeper:

@@ -44,7 +44,7 @@ class MessageTimer:
         self._timer: Timer | None = None
 
     def schedule(self, delay_s: float, message: Tell) -> None:
-        """Schedule `message` in `delay_s` seconds, replacing the scheduled one."""
+        """Schedule `message` in `delay_s` seconds, replacing the scheduled message."""
         self.cancel()
         self._timer = self._clock.after(delay_s, self._address, message)
 

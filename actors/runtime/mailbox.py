@@ -1,8 +1,8 @@
 """Communication between actors: typed messages, addresses that outlive an actor's death, and deferred replies.
 
-A behaviour (`Herder`, `Task`, …) is a plain object with one method, `receive`. A `System` creates its mailbox and runs
-it: as a pykka actor in production (`actors.runtime.system`), or step by step in one thread under a seeded scheduler in
-tests (`kraal.testing`). Behaviours refer to each other only by address.
+A behaviour (`Herder`, `Task`, …) is a plain object with one method, `receive`. A `System` creates a mailbox for it and
+runs it: as a pykka actor in production (`actors.runtime.system`), or step by step in one thread under a seeded
+scheduler in tests (`kraal.testing`). Behaviours refer to each other only by address.
 
 Requests outlive their receiver. The *address*, not the actor, stores the pending requests, so that they fail with the
 cause when the actor dies, instead of leaving the senders waiting.
@@ -37,7 +37,7 @@ class Tell:
 
 
 class Ask(Generic[R]):
-    """A message with a reply of type R; its docstring lists the errors that it raises."""
+    """A message with a reply of type R; the docstring of a message lists the errors with which it fails."""
 
     __slots__ = ()
 
@@ -48,12 +48,12 @@ class Behaviour(Protocol):
     def receive(self, message: Any) -> object:
         """Handle one message within milliseconds; return the reply to an `Ask`, or a `Reply` that is set later.
 
-        An error raised while handling a `Tell` kills the actor; while handling an `Ask`, it is sent to the caller.
+        An error raised while handling a `Tell` kills the actor; an error while handling an `Ask` is sent to the caller.
         """
 
 
 class Reply(Generic[R]):
-    """A deferred reply, returned from `receive`, and `set` or failed once, later, from any thread."""
+    """A deferred reply that `receive` returns; set or failed once, later and on any thread."""
 
     def __init__(self) -> None:
         self.future: Future[R] = Future()
@@ -127,7 +127,10 @@ class Address:
         return f"Address({self.name!r})"
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
-        """Attach an actor, or detach it (None). `deliver` adds to its mailbox; returns False if the actor is dead."""
+        """Attach an actor, or detach it (None).
+
+        `deliver` adds a message to the actor's mailbox, or returns False if the actor is dead.
+        """
         with self._lock:  # keeps the order of each sender's messages
             if deliver is not None:
                 for message in self._early or ():
@@ -155,7 +158,7 @@ class Address:
         question = Question(message)
         with self._lock:
             self._open[question] = None
-        question.future.add_done_callback(lambda _: self._fail_closed(question))
+        question.future.add_done_callback(lambda _: self._remove_question(question))
         if not self._enqueue(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
         return question.future
@@ -176,7 +179,7 @@ class Address:
         deliver = self._deliver
         return deliver is not None and deliver(message)
 
-    def _fail_closed(self, question: Question) -> None:
+    def _remove_question(self, question: Question) -> None:
         with self._lock:
             self._open.pop(question, None)
 

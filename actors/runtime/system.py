@@ -1,7 +1,7 @@
 """Actor systems, which create mailboxes for behaviours and run them. `ThreadSystem` runs each as a pykka actor.
 
-An actor has a dedicated thread, or shares a thread pool with others (`actors.runtime.shared_threads`), because the
-actors of a thousand connectors and tasks mostly wait.
+An actor has a dedicated thread or shares a thread pool with other actors (`actors.runtime.shared_threads`). The
+actors of connectors and tasks share threads, because they mostly wait.
 
 Source: pykka.ThreadingActor. A `Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises
 sends the error to the caller.
@@ -38,7 +38,7 @@ MAX_MESSAGES_PER_TURN = 100
 
 
 class Begin(Tell):
-    """The first message to each actor; its startup is complete once the message has been handled."""
+    """The first message to each actor; the actor's startup is complete once this message has been handled."""
 
 
 class Crash(Tell):
@@ -63,7 +63,7 @@ class System(Protocol):
     ) -> None:
         """Start a new behaviour with a mailbox at `address` and send it `Begin`. `died` is called at most once.
 
-        `shares_thread`: run it on shared threads; its handlers must return within milliseconds, except inside
+        `shares_thread`: run the behaviour on shared threads; handlers must return within milliseconds, except inside
         `shared_threads.blocking`.
         """
 
@@ -90,7 +90,7 @@ class _BehaviourActor(pykka.Actor):
         if isinstance(message, Crash):
             raise RuntimeError(message.reason)
         if self._behaviour is None:
-            with blocking():  # it may load plugin classes
+            with blocking():  # the factory may load plugin classes
                 self._behaviour = self._factory()
         if isinstance(message, Question):
             message.reply_with(self._behaviour)
@@ -272,9 +272,9 @@ class ThreadSystem:
         for address in refs:
             self.stop(address)
         deadline = time.monotonic() + timeout_s
-        left = [a.name for a, ref in refs.items() if not _stop_and_wait(ref, deadline)]
+        running = [a.name for a, ref in refs.items() if not _stop_and_wait(ref, deadline)]
         self._threads.close()
-        return left
+        return running
 
 
 def _inbox(ref: pykka.ActorRef[_BehaviourActor]) -> queue.Queue[object] | _Inbox:

@@ -29,10 +29,10 @@ from kafka.errors import KafkaError
 
 from kraal.broker import state
 from kraal.broker.settings import DEFAULT_PORT, server_properties, write_files
+from kraal.jars.directories import state_dir
 from kraal.jars.errors import BrokerError
 from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
-from kraal.jars.places import state_dir
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 90.0
@@ -41,7 +41,7 @@ STOP_TIMEOUT_S = 30.0
 _PORTS: Final = range(10_000, 32_768)
 """Ports that Linux and macOS do not use for outgoing connections, which could occupy a free port before the caller."""
 _MAX_ATTEMPTS: Final = 1000
-_returned: set[int] = set()
+_returned_ports: set[int] = set()
 _lock = threading.Lock()
 
 
@@ -64,8 +64,8 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind((HOST, port))
             with _lock:
-                if port not in _returned:
-                    _returned.add(port)
+                if port not in _returned_ports:
+                    _returned_ports.add(port)
                     return port
     raise BrokerError(
         f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; stop processes that use them."
@@ -95,7 +95,7 @@ class Broker:
             data_dir: directory of data, settings, record and log; created if it is missing.
             port: port on 127.0.0.1.
             extra: settings for server.properties, which override the defaults.
-            start_timeout_s: how long to wait until a started broker is ready.
+            start_timeout_s: maximum time to wait until a started broker is ready.
             jars: group of jars in `jars.lock` that is the broker's class path.
         """
         self._jars = jars
@@ -171,7 +171,7 @@ class Broker:
     def _start_process(self) -> None:
         java, jars = str(find_java()), classpath(self._jars)
         with _lock:
-            _returned.add(self.port)  # another process may have chosen it
+            _returned_ports.add(self.port)  # another process may have chosen it
         settings = server_properties(
             self.data_dir, port=self.port, controller_port=free_port(), extra=self._extra
         )

@@ -42,13 +42,13 @@ class Record:
             process = psutil.Process(self.pid)
             if process.status() == psutil.STATUS_ZOMBIE:
                 return None
-            same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S
+            has_same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S
             command = process.cmdline()
             # Empty while a new process is replaced by Java (exec); zombies were excluded above.
-            same_command = not command or str(data_dir / "server.properties") in command
+            has_same_command = not command or str(data_dir / "server.properties") in command
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
-        return process if same_start and same_command else None
+        return process if has_same_start and has_same_command else None
 
 
 def read(data_dir: Path) -> Record | None:

@@ -32,7 +32,7 @@ class _DeadLetterSourceName(NameType):
     """Parameter type for a non-empty name of a connector or topic."""
 
 
-_box_argument = click.argument("name", type=_DeadLetterSourceName(), metavar="CONNECTOR|TOPIC")
+_name_argument = click.argument("name", type=_DeadLetterSourceName(), metavar="CONNECTOR|TOPIC")
 _topic_flag = click.option(
     "--topic", "is_topic", is_flag=True, help="Interpret the name as a topic; no worker is needed."
 )
@@ -59,7 +59,8 @@ _offset = click.option(
 def dlq() -> None:
     """Show the records that connectors could not process, and write them back to their topics (KIP-298).
 
-    With --bootstrap-servers, the commands connect to Kafka. Otherwise they ask the worker, which must be Kraal's.
+    With --bootstrap-servers, the commands connect to Kafka. Otherwise, they query the worker, which must be a Kraal
+    worker.
     """
 
 
@@ -128,7 +129,7 @@ def _require_kafka(**options: bool) -> None:
         "kraal dlq show orders-sink --limit 1000 --json | jq -r .error.message | sort | uniq -c",
     ),
 )
-@_box_argument
+@_name_argument
 @_topic_flag
 @click.option(
     "--limit",
@@ -163,18 +164,22 @@ def show(
     """
     if is_json and style != "table":
         raise click.UsageError("--json cannot be combined with -o.")
-    place = _parse_position(partition, offset)
+    start = _parse_position(partition, offset)
     letters: Iterable[DeadLetter]
     if kafka is None:
-        _require_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MAX_SHOWN)
-        letters = [from_json(each) for each in reversed(over_rest.get_letters(rest, name, limit)["shown"])]
+        _require_kafka(topic=is_topic, partition=start is not None, limit=limit > over_rest.MAX_SHOWN)
+        letters = [
+            from_json(fields) for fields in reversed(over_rest.get_letters(rest, name, limit)["shown"])
+        ]
     else:
-        box = find_dead_letters(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
-        spans = kafka.spans(box.topic)
-        if place:
-            letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
+        queue = find_dead_letters(
+            kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic
+        )
+        spans = kafka.spans(queue.topic)
+        if start:
+            letters = islice(read_letters(kafka, queue, from_offset(spans, queue.topic, *start)), limit)
         else:
-            letters = read_latest(functools.partial(read_letters, kafka, box), spans, limit).letters
+            letters = read_latest(functools.partial(read_letters, kafka, queue), spans, limit).letters
     if style != "table":
         emit([_as_data(letter) for letter in letters], style)
     elif not _print_each(letters, stack=stack, is_json=is_json):
@@ -214,17 +219,17 @@ def _parse_position(partition: int | None, offset: int | None) -> tuple[int, int
         "kraal dlq replay orders-dead --topic --allow-topic orders --partition 0 --offset 17",
     ),
 )
-@_box_argument
+@_name_argument
 @_topic_flag
 @click.option(
     "--to", metavar="TOPIC", help="Write to this topic, partitioned by key, instead of the original topics."
 )
 @click.option(
     "--allow-topic",
-    "allowed",
+    "allowed_topics",
     multiple=True,
     metavar="TOPIC",
-    help="Accept this topic as the original topic of a letter, as well as the topics of the sink; repeatable.",
+    help="Accept this topic as the original topic of a letter, in addition to the sink's topics (repeatable).",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records (default: all)."
@@ -242,7 +247,7 @@ def replay(
     name: str,
     is_topic: bool,
     to: str | None,
-    allowed: tuple[str, ...],
+    allowed_topics: tuple[str, ...],
     limit: int | None,
     partition: int | None,
     offset: int | None,
@@ -253,36 +258,36 @@ def replay(
     """Write dead letters back to their original topic and partition, without the error headers.
 
     The original topic is a header, which any producer can forge: it must be a topic of the sink, or one of
-    --allow-topic. A topic's letters always need --allow-topic or --to. Internal topics are never written to.
+    --allow-topic. With --topic, --allow-topic or --to is required. Internal topics are never written to.
 
     The progress is stored as offsets of a consumer group, and the next replay continues there. With --partition and
-    --offset, this letter (or --limit letters from there) is replayed and the progress is not stored. Letters that
-    arrive during a replay are left for the next one. A record that fails again becomes a new dead letter.
+    --offset, one letter (or --limit letters) from this position is replayed, and the progress is not stored. Letters
+    that arrive during a replay are left for the next one. A record that fails again becomes a new dead letter.
     """
-    place = _parse_position(partition, offset)
-    if place and from_beginning:
+    start = _parse_position(partition, offset)
+    if start and from_beginning:
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
     if kafka is None:
         _require_kafka(
             topic=is_topic,
             to=to is not None,
-            allow_topic=bool(allowed),
-            partition=place is not None,
+            allow_topic=bool(allowed_topics),
+            partition=start is not None,
             from_beginning=from_beginning,
         )
         _replay_over_rest(rest, name, limit, dry_run=dry_run, style=style)
         return
     connector = find_connector(rest, name, is_topic=is_topic)
-    box = find_dead_letters(kafka, name, connector, is_topic=is_topic)
-    targets = resolve_targets(rest, kafka, connector, to, allowed)
-    spans = kafka.spans(box.topic)
-    if place:
-        spans, limit = from_offset(spans, box.topic, *place), limit or 1
+    queue = find_dead_letters(kafka, name, connector, is_topic=is_topic)
+    targets = resolve_targets(rest, kafka, connector, to, allowed_topics)
+    spans = kafka.spans(queue.topic)
+    if start:
+        spans, limit = from_offset(spans, queue.topic, *start), limit or 1
     elif not from_beginning:
-        spans = uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
-    is_recorded = place is None and not dry_run
-    report = _ReplayReport(box.topic, dry_run=dry_run, style=style)
-    chunks = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)
+        spans = uncommitted_offsets(spans, kafka.committed_offsets(queue.group, queue.topic))
+    is_recorded = start is None and not dry_run
+    report = _ReplayReport(queue.topic, dry_run=dry_run, style=style)
+    chunks = replayed(kafka, queue, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)
     total = sum(span.count for span in spans.values())
     with Progress("Replaying dead letters", min(total, limit or total)) as progress:
         for chunk in chunks:
@@ -304,9 +309,9 @@ def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool
             report.written.update(response["written"])
             progress.set_done(report.written.total())
             if dry_run:
-                for each in response["targets"]:
-                    place = f"{source}-{each['partition']}@{each['offset']}"
-                    report.report_target(place, Target(each["to_topic"], each["to_partition"]))
+                for written in response["targets"]:
+                    position = f"{source}-{written['partition']}@{written['offset']}"
+                    report.report_target(position, Target(written["to_topic"], written["to_partition"]))
                 report.report_omitted(report.written.total() - len(response["targets"]))
     report.print_totals()
 
@@ -322,12 +327,12 @@ class _ReplayReport:
         self._style = style
         self._targets: list[dict[str, str]] = []
 
-    def report_target(self, place: str, target: Target) -> None:
+    def report_target(self, position: str, target: Target) -> None:
         """Report the target of a letter."""
         if self._style == "table":
-            say(f"{place} -> {target}")
+            say(f"{position} -> {target}")
         else:
-            self._targets.append({"from": place, "to": str(target)})
+            self._targets.append({"from": position, "to": str(target)})
 
     def report_omitted(self, count: int) -> None:
         """Report the number of letters for which no line is printed."""

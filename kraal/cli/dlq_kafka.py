@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BOOTSTRAP: Final = "bootstrap.servers"
 _CHECK_KAFKA: Final = (
-    "Check --bootstrap-servers; settings for TLS and SASL belong into the file of --command-config."
+    "Check --bootstrap-servers; specify TLS and SASL settings in the file of --command-config."
 )
 
 
@@ -70,7 +70,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:
-    """Return the worker's description of a connector; None if it does not exist or the name is that of a topic.
+    """Return the worker's description of a connector; None if it does not exist or `name` is a topic.
 
     Raises the errors of `Rest.ask`.
     """

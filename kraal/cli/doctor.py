@@ -38,11 +38,11 @@ _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: str) -> None:
     """Check Java, memory, disk, ports, brokers, topics, ACLs, plugins and Spark, and suggest a fix for each problem.
 
-    With WORKER.properties, everything that this worker needs is checked. With --url, a running worker is asked about
-    itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD are its user and password. Without both,
+    With WORKER.properties, all requirements of this worker are checked. With --url, a running worker is queried about
+    itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD set the user and password. Without both,
     only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the checks.
 
-    Exit codes: 0 no errors, though perhaps warnings; 1 at least one error; 2 invalid usage.
+    Exit codes: 0 no errors (warnings are possible); 1 at least one error; 2 invalid usage.
     """
     target = None if url is None else _target(url, cacert)
     with Progress("Checking the worker's requirements"):
@@ -50,13 +50,13 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
     if style == "table":
         _print(findings)
     else:
-        emit([_as_data(each) for each in findings], style)
-    if any(each.level is Level.ERROR for each in findings):
+        emit([_as_data(finding) for finding in findings], style)
+    if any(finding.level is Level.ERROR for finding in findings):
         raise click.exceptions.Exit(1)
 
 
 def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
-    """Run the checks, without local ones, which require the worker's packages, if only a URL is set."""
+    """Run the checks. If only a URL is set, skip the local checks, which require the worker's packages."""
     # Imported late because --help does not need it.
     from kraal.doctor import run  # noqa: PLC0415
 
@@ -103,14 +103,16 @@ def _as_data(finding: Finding) -> dict[str, str]:
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    """Print a line for each finding, followed by its fix; consecutive findings with the same fix share it."""
-    id_width = max(len(each.id) for each in findings)
-    for each, next_finding in zip_longest(findings, findings[1:]):
-        click.echo(f"{colorize(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
-        say(secrets.scrub(f"{each.id:<{id_width}}  {each.what}"))
-        if each.fix and (next_finding is None or (next_finding.id, next_finding.fix) != (each.id, each.fix)):
-            say(secrets.scrub(f"{'':<{id_width + 11}}{each.fix}"))
-    levels = [each.level for each in findings]
+    """Print a line for each finding, followed by its fix; a fix shared by consecutive findings is printed once."""
+    id_width = max(len(finding.id) for finding in findings)
+    for finding, next_finding in zip_longest(findings, findings[1:]):
+        click.echo(f"{colorize(f'{finding.level:<7}', _COLORS.get(finding.level))}  ", nl=False)
+        say(secrets.scrub(f"{finding.id:<{id_width}}  {finding.what}"))
+        if finding.fix and (
+            next_finding is None or (next_finding.id, next_finding.fix) != (finding.id, finding.fix)
+        ):
+            say(secrets.scrub(f"{'':<{id_width + 11}}{finding.fix}"))
+    levels = [finding.level for finding in findings]
     say(
         f"{format_count(levels.count(Level.ERROR), 'error')}, {format_count(levels.count(Level.WARNING), 'warning')}"
     )

@@ -26,7 +26,7 @@ PACKAGES: Final[Mapping[str, str]] = {
 """The extra that contains each package, by import name."""
 
 SMALLER_EXTRAS: Final[Mapping[str, str]] = {"dlq": "kafka"}
-"""Commands that require a smaller extra than that of the worker."""
+"""Commands that require a smaller extra than `worker`."""
 
 _TITLES: Final[Mapping[str, str]] = {
     "worker": "the worker",

@@ -59,7 +59,7 @@ def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run
         if not dry_run:
             migrate_all(*clusters, plans, say=lambda _: None, migrated=migrated.append)
     finally:
-        emit([_as_data(each, is_migrated=each in migrated) for each in plans], style)
+        emit([_as_data(plan, is_migrated=plan in migrated) for plan in plans], style)
 
 
 def _as_data(plan: Plan, *, is_migrated: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from kraal.core.stacks import dump_stacks_on_signal
     "--clusters",
     multiple=True,
     metavar="CLUSTER...",
-    help="Target clusters: run only the flows into these (default: all).",
+    help="Run only the flows into these target clusters (default: all).",
 )
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--flow", metavar="SOURCE->TARGET", help="Run only the worker of this flow, in this process.")
@@ -48,8 +48,8 @@ def mirror(
     # Imported late because --help does not need it.
     from kraal.worker.mirror import run_mirror  # noqa: PLC0415
 
-    chosen = LogFormat(style)
+    log_style = LogFormat(style)
     targets = (*clusters, *more)
     run_and_exit(
-        lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, style=chosen), chosen
+        lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, style=log_style), log_style
     )

@@ -28,7 +28,7 @@ from kraal.plugin_lock.java import plugin_path
 from kraal.plugin_lock.lock import (
     DEFAULT,
     Lock,
-    Locked,
+    LockedPlugin,
     PluginLockError,
     check_files,
     is_coordinates,
@@ -96,7 +96,7 @@ def add(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) ->
 def remove(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Remove plugins and their unused dependencies from the plugin lock.
 
-    The version is optional. A Java plugin that was added as a file or directory has the file's name; see the list.
+    The version is optional. A Java plugin that was added as a file or directory has its name; see `kraal plugins list`.
     """
     _require_lock(path)
     _apply(path, lambda: change.remove(path, what), worker, style)
@@ -132,9 +132,9 @@ def list_command(path: Path, *, style: str) -> None:
     """Show the plugin lock and verify its files. `kraal plugins` shows the plugins of a running worker."""
     lock = read_lock(path) if path.exists() else Lock()
     entries = [
-        {**_as_data(kind, each), "added": _is_added(lock, each.name, each.file)}
+        {**_as_data(kind, entry), "added": _is_added(lock, entry.name, entry.file)}
         for kind, entries in lock.by_kind
-        for each in entries
+        for entry in entries
     ]
     if style != "table":
         emit(entries, style)
@@ -142,20 +142,20 @@ def list_command(path: Path, *, style: str) -> None:
         click.echo(f"No plugins in {path}.", err=True)
     else:
         rows = [
-            (each["kind"], each["name"], "added" if each["added"] else "-", each["sha256"])
-            for each in entries
+            (entry["kind"], entry["name"], "added" if entry["added"] else "-", entry["sha256"])
+            for entry in entries
         ]
         for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
             say(line)
     check_files(path, lock.entries)
 
 
-def _as_data(kind: str, entry: Locked) -> dict[str, Any]:
+def _as_data(kind: str, entry: LockedPlugin) -> dict[str, Any]:
     return {"kind": kind, "name": entry.name, "file": entry.file, "sha256": entry.sha256}
 
 
 def _is_added(lock: Lock, name: str, file: str) -> bool:
-    added = {each.partition("[")[0] for each in lock.added}
+    added = {requirement.partition("[")[0] for requirement in lock.added}
     return bool({name, file, name.partition("==")[0]} & added)
 
 
@@ -193,11 +193,11 @@ def _change_as_data(
     path: Path, result: change.Change, stopped_tasks: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
     """Return a change as data for scripts; `stopped_tasks` has the tasks by worker, None without --worker."""
-    kinds = {each: kind for kind, entries in result.lock.by_kind for each in entries}
+    kinds = {entry: kind for kind, entries in result.lock.by_kind for entry in entries}
     return {
         "lock": str(path),
-        "new": [_as_data(kinds[each], each) for each in result.added],
-        "gone": [each.name for each in result.removed],
+        "new": [_as_data(kinds[entry], entry) for entry in result.added],
+        "gone": [entry.name for entry in result.removed],
         "provided_by_spark": [*result.provided],
         "restart_stops": stopped_tasks,
     }
@@ -226,7 +226,7 @@ def _print_change(path: Path, result: change.Change) -> None:
     say(f"{PLUGINS_LOCK}={path}")
     if result.lock.java:
         say(f"{PATH}={plugin_path(path)}")
-    if any(is_coordinates(each.name) for each in (*result.added, *result.removed)):
+    if any(is_coordinates(changed_entry.name) for changed_entry in (*result.added, *result.removed)):
         say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
 
 

@@ -13,7 +13,7 @@ from kraal.core.progress import Progress
 from kraal.jars.class_archive import archive_path
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
-from kraal.plugin_lock.start import WHAT, find_lock, load_plugins
+from kraal.plugin_lock.start import DESCRIPTION, find_lock, load_plugins
 
 
 @click.command("prepare", short_help="Prepare this machine, so that workers start faster.")
@@ -24,9 +24,9 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     """Download Spark's jars and archive its classes, so that workers start Spark in half the time.
 
     For Java plugins, also download Kafka's runtime and compile the classes that run it. With WORKER.properties whose
-    plugin.path is set, also list the plugins in it. Run it once per machine, and again when plugins change.
+    plugin.path is set, also list the plugins in it. Run the command once per machine, and again when plugins change.
     """
-    properties = {} if worker is None else read_properties(worker, WHAT)
+    properties = {} if worker is None else read_properties(worker, DESCRIPTION)
     _archive_classes()
     if mirror:
         from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed

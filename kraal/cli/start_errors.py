@@ -25,10 +25,10 @@ def print_start_error(error: KraalError, style: LogFormat) -> None:
         click.echo(f"Error: {secrets.scrub(format_with_hint(error))}", err=True)
 
 
-def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | None = None) -> NoReturn:
-    """Run a worker that logs to standard error, and exit with its code or that of a failed startup.
+def run_and_exit(run: Callable[[], int], style: LogFormat, *, worker_file: Path | None = None) -> NoReturn:
+    """Run a worker that logs to standard error, and exit with the worker's code, or START_FAILED.
 
-    `examined` is the worker's properties file, which `kraal doctor` can check.
+    `worker_file` is the worker's properties file, which `kraal doctor` can check.
     """
     from kraal.worker.process import START_FAILED  # noqa: PLC0415 - late, because --help does not need it
 
@@ -37,8 +37,8 @@ def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | N
         code = run()
     except KraalError as exc:
         is_in_file = isinstance(exc, BadRequest)  # the message already names the invalid setting
-        if examined is not None and not is_in_file and not exc.hint:
-            exc.hint = f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
+        if worker_file is not None and not is_in_file and not exc.hint:
+            exc.hint = f"`kraal doctor {shlex.quote(str(worker_file))}` checks what this worker needs."
         print_start_error(exc, style)
         code = START_FAILED
     raise click.exceptions.Exit(code)

@@ -27,8 +27,8 @@ _CREATED, _TO_BE_CREATED, _EXISTS = "created", "to be created", "exists"
 def create(worker: Path, *, dry_run: bool, style: str) -> None:
     """Create the missing internal topics of a distributed worker, as the worker does, and check the others.
 
-    The topics, their partitions, replicas and settings, and the brokers are those of WORKER.properties. Use it where
-    workers may not create topics, or have internal.topics.automatic.creation.enable=false (KIP-1209).
+    The topics, their partitions, replicas and settings, and the brokers are taken from WORKER.properties. Use it if
+    workers are not allowed to create topics, or have internal.topics.automatic.creation.enable=false (KIP-1209).
 
     Exit codes: 0 all topics exist and can be used, or with --dry-run can be created; 1 failure; 2 invalid usage.
     """
@@ -40,14 +40,16 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
     from kraal.plugins.registry import Registry  # noqa: PLC0415
     from kraal.worker.internal_topics import internal_topics  # noqa: PLC0415
 
-    config = load_distributed(worker, resolve=Registry.load().resolve, resolved=resolve_worker_config)
+    config = load_distributed(
+        worker, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
+    )
     topics = internal_topics(config)
     admin = TopicAdmin(librdkafka_options(config.own_client), client_id="kraal-topics", timeout_s=_TIMEOUT_S)
     try:
         with Progress("Looking up the internal topics" if dry_run else "Creating the internal topics"):
             if dry_run:
-                new = [each.name for each in topics if is_missing(admin, each.name)]
-                ensure_topics(admin, [each for each in topics if each.name not in new], create=False)
+                new = [topic.name for topic in topics if is_missing(admin, topic.name)]
+                ensure_topics(admin, [topic for topic in topics if topic.name not in new], create=False)
             else:
                 new = ensure_topics(admin, topics)
     finally:
@@ -56,22 +58,22 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
 
 
 def _show(topics: list[InternalTopic], new: Collection[str], result: str, style: str) -> None:
-    results = [result if each.name in new else _EXISTS for each in topics]
+    results = [result if topic.name in new else _EXISTS for topic in topics]
     if style == "table":
-        rows = [(each.name, each.property, text) for each, text in zip(topics, results, strict=True)]
+        rows = [(topic.name, topic.property, text) for topic, text in zip(topics, results, strict=True)]
         emit_table(("TOPIC", "PROPERTY", "RESULT"), rows, "")
         return
     emit(
         [
             {
-                "topic": each.name,
-                "property": each.property,
-                "partitions": each.partitions,
-                "replication_factor": each.replication_factor,
-                "settings": {**each.settings, "cleanup.policy": "compact"},
+                "topic": topic.name,
+                "property": topic.property,
+                "partitions": topic.partitions,
+                "replication_factor": topic.replication_factor,
+                "settings": {**topic.settings, "cleanup.policy": "compact"},
                 "result": text,
             }
-            for each, text in zip(topics, results, strict=True)
+            for topic, text in zip(topics, results, strict=True)
         ],
         style,
     )

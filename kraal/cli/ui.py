@@ -24,7 +24,7 @@ from web.ui.sources.remote import RemoteSource, RemoteTarget
 _DEFAULT_LISTEN: Final = "127.0.0.1:8090"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _REUSE_S: Final = 0.25
-"""Time for which browsers share responses, unless something changes."""
+"""Time for which browsers share a response, unless the cluster changes."""
 _EXAMPLES: Final = (
     "kraal ui --url http://worker:8083 --open",
     "kraal ui --url https://worker:8443 --cacert ca.pem --read-only",
@@ -61,7 +61,7 @@ def ui(
 ) -> None:
     """Serve a dashboard for a Connect cluster, Kraal's or Apache Kafka's, until interrupted.
 
-    It uses the given credentials for every user, so by default it is only accessible from this machine.
+    The dashboard uses your credentials for every user, so by default it is only accessible from this machine.
     """
     host, port = _address(listen)
     if not (_is_loopback(host) or read_only or allow_anyone):
@@ -74,8 +74,8 @@ def ui(
         RemoteSource(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_REUSE_S
     )
     stopping = threading.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: stopping.set())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
     server.start(standalone(app))
     address = f"http://{_in_url(host)}:{port_in_use}{PREFIX}/"
     say(f"The dashboard of {rest.target.url} is at {address}")
@@ -102,7 +102,7 @@ def _options(target: Target, host: str, hosts: Iterable[str], read_only: bool) -
         worker=target.url.partition("://")[2],
         rest_url=target.url,
         read_only=read_only,
-        hosts=_LOOPBACK | {each.lower() for each in (host, *hosts)},
+        allowed_hosts=_LOOPBACK | {name.lower() for name in (host, *hosts)},
     )
 
 

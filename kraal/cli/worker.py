@@ -39,7 +39,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     # Imported late because --help does not need it.
     from kraal.worker.standalone import run_standalone  # noqa: PLC0415
 
-    run_and_exit(lambda: run_standalone(worker, connectors), LogFormat(style), examined=worker)
+    run_and_exit(lambda: run_standalone(worker, connectors), LogFormat(style), worker_file=worker)
 
 
 @click.command("distributed", short_help="Run a worker of a cluster.")
@@ -55,4 +55,4 @@ def distributed(worker: Path, style: str) -> None:
     # Imported late because --help does not need it.
     from kraal.worker.distributed import run_distributed  # noqa: PLC0415
 
-    run_and_exit(lambda: run_distributed(worker), LogFormat(style), examined=worker)
+    run_and_exit(lambda: run_distributed(worker), LogFormat(style), worker_file=worker)

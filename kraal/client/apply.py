@@ -90,30 +90,30 @@ def apply_all(
 ) -> Iterator[Result]:
     """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
-    for each in manifests:
+    for manifest in manifests:
         try:
-            config = live.config(each.name)
-            action = action_for(config, each.config)
+            config = live.config(manifest.name)
+            action = action_for(config, manifest.config)
             if action is not Action.UNCHANGED:
                 if dry_run:
-                    validate(rest, each.config)
+                    validate(rest, manifest.config)
                 else:
-                    action = _write(rest, each, action)
+                    action = _write(rest, manifest, action)
         except (RequestRejected, NoResponse) as error:
             yield Result(
-                each.name,
+                manifest.name,
                 Action.FAILED,
-                each.where,
-                scrub(format_error(error), each.config, secrets.keys_of(each.config)),
+                manifest.where,
+                scrub(format_error(error), manifest.config, secrets.keys_of(manifest.config)),
                 error.hint,
             )
         else:
-            yield Result(each.name, action, each.where)
+            yield Result(manifest.name, action, manifest.where)
 
 
 def prune(rest: Rest, live: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
-    names_in_files = {each.name for each in manifests}
+    names_in_files = {manifest.name for manifest in manifests}
     for name in (name for name in live.names if name not in names_in_files):
         try:
             if not dry_run:
@@ -173,5 +173,5 @@ def _initial_fields(manifest: Manifest) -> dict[str, Any]:
 
 
 def _errors(response: Mapping[str, Any]) -> Iterator[str]:
-    for each in response.get("configs", ()):
-        yield from map(str, each["value"]["errors"])
+    for config in response.get("configs", ()):
+        yield from map(str, config["value"]["errors"])

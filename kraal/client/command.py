@@ -119,9 +119,9 @@ def complete(
         )
         with Rest(target) as rest:
             return [
-                CompletionItem(each)
-                for each in sorted(ask(rest))
-                if each.startswith(incomplete) and each not in used
+                CompletionItem(word)
+                for word in sorted(ask(rest))
+                if word.startswith(incomplete) and word not in used
             ]
     except (KraalError, TypeError):
         return []

@@ -15,7 +15,7 @@ MAX_REPLAYED: Final = 10_000
 
 
 class DeadLettersNotServed(KraalError):
-    """The worker does not serve dead letters."""
+    """Raised if the worker does not serve dead letters."""
 
 
 def get_letters(rest: Rest, connector: str, limit: int) -> dict[str, Any]:

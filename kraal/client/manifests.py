@@ -68,13 +68,13 @@ def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: boo
             continue
         for where, text in texts:
             _read(text, where, manifests, errors)
-    files = Counter(each.name for each in manifests)
+    files = Counter(manifest.name for manifest in manifests)
     for name in (name for name, count in files.items() if count > 1):
-        places = ", ".join(each.where for each in manifests if each.name == name)
+        definitions = ", ".join(manifest.where for manifest in manifests if manifest.name == name)
         errors.append(
-            f"Connector {name} is defined {files[name]} times, so all definitions are ignored: {places}"
+            f"Connector {name} is defined {files[name]} times, so all definitions are ignored: {definitions}"
         )
-    return Manifests(tuple(each for each in manifests if files[each.name] == 1), tuple(errors))
+    return Manifests(tuple(manifest for manifest in manifests if files[manifest.name] == 1), tuple(errors))
 
 
 def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
@@ -84,19 +84,19 @@ def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str
         return
     try:
         files = sorted(
-            each
-            for each in (path.rglob("*") if recursive else path.iterdir())
-            if each.suffix.lower() in SUFFIXES
-            and not any(part.startswith(".") for part in each.relative_to(path).parts)
-            and not each.is_dir()
+            file
+            for file in (path.rglob("*") if recursive else path.iterdir())
+            if file.suffix.lower() in SUFFIXES
+            and not any(part.startswith(".") for part in file.relative_to(path).parts)
+            and not file.is_dir()
         )
     except OSError as exc:
         raise BadRequest(f"Cannot read the directory '{path}': {exc.strerror or exc}.") from exc
     if not files:
         raise BadRequest(f"The directory '{path}' contains no connector files ({', '.join(SUFFIXES)}).")
-    for each in files:
+    for file in files:
         try:
-            yield str(each), read_text(each, _FILE_KIND)
+            yield str(file), read_text(file, _FILE_KIND)
         except BadRequest as exc:
             errors.append(str(exc))
 
@@ -104,7 +104,7 @@ def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str
 def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -> None:
     """Read the connectors of one file. An error in one YAML document invalidates the whole file."""
     try:
-        parsed = [_to_manifest(each, where) for each in _parse(text, where)]
+        parsed = [_to_manifest(definition, where) for definition in _parse(text, where)]
     except BadRequest as exc:
         errors.append(str(exc))
     else:
@@ -125,11 +125,11 @@ def _parse(text: str, where: str) -> list[ConnectorFile]:
         raise BadRequest(f"The {_FILE_KIND} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:
         raise BadRequest(f"The {_FILE_KIND} '{where}' is empty.")
-    if any(not isinstance(each, dict) for each in documents):
+    if any(not isinstance(document, dict) for document in documents):
         raise BadRequest(f"The {_FILE_KIND} '{where}' is not a mapping of keys to values.")
     return [
-        parse_connector_file(json.dumps(_with_typed_offsets(each, other)), where)
-        for each, other in zip(documents, with_typed_offsets, strict=True)
+        parse_connector_file(json.dumps(_with_typed_offsets(document, other)), where)
+        for document, other in zip(documents, with_typed_offsets, strict=True)
     ]
 
 

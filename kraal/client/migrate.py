@@ -142,7 +142,7 @@ def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
         "PUT", "connector-plugins", config["connector.class"], "config", "validate", body=config
     )
     if validation["error_count"]:
-        errors = [text for each in validation["configs"] for text in each["value"]["errors"]]
+        errors = [text for key in validation["configs"] for text in key["value"]["errors"]]
         raise KraalError(
             f"{target.url} rejected the config of {name}: {'; '.join(errors)}. Nothing was changed."
         )
@@ -168,7 +168,7 @@ def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
 def migrate_connector(source: Cluster, target: Cluster, plan: Plan, say: Print) -> None:
     """Migrate one connector. Raises KraalError with the connector's state and how to continue."""
     name = plan.name
-    target_state = "STOPPED, without its offsets" if plan.is_resumed else "not there"
+    target_state = "STOPPED, without its offsets" if plan.is_resumed else "not created"
     step = f"stopping it at {source.url}"
     try:
         source.ask("PUT", "connectors", name, "stop")
@@ -177,7 +177,7 @@ def migrate_connector(source: Cluster, target: Cluster, plan: Plan, say: Print) 
         offsets = source.ask("GET", "connectors", name, "offsets")
         step = f"creating it at {target.url}"
         if not plan.is_resumed:
-            target_state = "not there, or STOPPED"
+            target_state = "not created, or STOPPED"
             body = {"name": name, "config": plan.config, "initial_state": "STOPPED"}
             target.ask("POST", "connectors", body=body)
         target_state = "STOPPED, without its offsets"
@@ -194,11 +194,12 @@ def migrate_connector(source: Cluster, target: Cluster, plan: Plan, say: Print) 
     except (KraalError, KeyError, TypeError, ValueError) as error:
         path = f"/connectors/{quote(name, safe='')}"
         raise KraalError(
-            f"{name}: {step} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
-            f"to be; at {target.url} it is {target_state}. To continue: run the same command again; it is STOPPED at "
-            f"{target.url} then, until you PUT {target.url}{path}/resume. To roll back: delete it at {target.url} "
-            f"if it is there, then PUT {source.url}{path}/resume."
+            f"{name}: {step} failed: {error}. The connector was {plan.state} at {source.url} and is now STOPPED or "
+            f"stopping; at {target.url}, it is {target_state}. To continue: run the same command again; the connector "
+            f"then stays STOPPED at {target.url} until you PUT {target.url}{path}/resume. To roll back: delete the "
+            f"connector at {target.url} if it exists, then PUT {source.url}{path}/resume."
         ) from error
     say(
-        f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you no longer need to roll back"
+        f"Migrated {name} to {target.url} ({plan.state}). Delete it from {source.url} once you no longer need to roll "
+        "back."
     )

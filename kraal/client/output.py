@@ -74,7 +74,7 @@ def emit_statuses(statuses: Statuses, style: str, head: Sequence[str], rows: Any
     if style == "table":
         emit_table(head, rows(statuses), NO_CONNECTORS)
     else:
-        emit([each for each in statuses.values() if each is not None], style)
+        emit([status for status in statuses.values() if status is not None], style)
 
 
 _COLORS = {"-": "red", "+": "green", "@": "cyan"}

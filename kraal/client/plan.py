@@ -45,7 +45,8 @@ def difference(
 ) -> list[str]:
     """Return a unified diff of two configs with one line per key, sorted; empty if they are equal.
 
-    Each side is a title and a config, None if it does not exist. Secrets are hidden even if they differ.
+    `before` and `after` are pairs of a title and a config; the config is None if it does not exist. Secrets are hidden
+    even if they differ.
     """
     old, new = before[1] or {}, after[1] or {}
     hidden_changes = {
@@ -54,14 +55,16 @@ def difference(
         if old[key] != new[key] and hide_value(key, old[key], declared) == hide_value(key, new[key], declared)
     }
     before_lines = [_line(key, old[key], declared) for key in sorted(old)]
-    right = [
+    after_lines = [
         _line(key, new[key], declared) + (_CHANGED_MARK if key in hidden_changes else "")
         for key in sorted(new)
     ]
     from_title, to_title = (
         printable(title) if config is not None else "/dev/null" for title, config in (before, after)
     )
-    return list(difflib.unified_diff(before_lines, right, from_title, to_title, lineterm="", n=_CONTEXT))
+    return list(
+        difflib.unified_diff(before_lines, after_lines, from_title, to_title, lineterm="", n=_CONTEXT)
+    )
 
 
 def changed_keys(
@@ -87,5 +90,5 @@ def _line(key: str, value: str | None, declared: Collection[str]) -> str:
     text = hide_value(key, value, declared)
     if text is None:
         return f"{printable(key)}: null"
-    plain = printable(text) == text and text == text.strip() and text not in ("", "null")
-    return f"{printable(key)}: {text if plain else printable(json.dumps(text, ensure_ascii=False))}"
+    is_plain = printable(text) == text and text == text.strip() and text not in ("", "null")
+    return f"{printable(key)}: {text if is_plain else printable(json.dumps(text, ensure_ascii=False))}"

@@ -2,7 +2,7 @@
 
 Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
 own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
-`Retry-After`, and the 500 with which Java workers answer GETs while a rebalance is pending.
+`Retry-After`, and the 500 that Java workers return for GET requests during a rebalance.
 Source: ConnectExceptionMapper, ErrorMessage (Kafka 4.4.0); tests/golden/rest.
 """
 
@@ -35,7 +35,7 @@ _NO_PATH = "HTTP 404 Not Found"
 
 
 class RequestRejected(KraalError):
-    """A worker rejected a request; `text` is its message, possibly with several lines."""
+    """Raised if a worker rejects a request; `text` is the worker's message, possibly with several lines."""
 
     def __init__(self, status: int, text: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -54,11 +54,11 @@ class RequestRejected(KraalError):
 
 
 class NoResponse(KraalError):
-    """No valid response was received; whether the request took effect is unknown."""
+    """Raised if no valid response was received; whether the request took effect is unknown."""
 
 
 class Unreachable(KraalError):
-    """Connecting to the worker failed, so that further requests would fail, too."""
+    """Raised if connecting to the worker failed, so that further requests would fail, too."""
 
 
 class Clock:
@@ -140,7 +140,7 @@ class Rest:
         text = _error_message(response)
         pause_s = retry_delay_s(method, response.status_code, text, response.headers.get("Retry-After"))
         if pause_s is None or self.clock.now() + pause_s > deadline:
-            raise self._to_refused(response, text, _resource(path), repeated=pause_s is not None)
+            raise self._to_rejection(response, text, _resource(path), repeated=pause_s is not None)
         return pause_s
 
     def _check_type(self, shape: type, value: Any) -> Any:
@@ -208,7 +208,7 @@ class Rest:
         except (ValueError, RecursionError) as exc:
             raise NoResponse(f"{self.target.url} {_NOT_CONNECT}") from exc
 
-    def _to_refused(
+    def _to_rejection(
         self, response: httpx2.Response, text: str, resource: str, *, repeated: bool
     ) -> RequestRejected:
         status = response.status_code

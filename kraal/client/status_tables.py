@@ -72,8 +72,8 @@ def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
         if status is None:
             yield (name, NONE, NONE, NONE, "no status yet")
             continue
-        for (_, task), each in instances({name: status}).items():
-            yield (name, task, each.state, each.worker, each.trace)
+        for (_, task), instance in instances({name: status}).items():
+            yield (name, task, instance.state, instance.worker, instance.trace)
 
 
 def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
@@ -83,7 +83,7 @@ def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
         if status is not None:
             instances_by_key[name, NONE] = _parse_instance(status.get("connector", {}))
             instances_by_key |= {
-                (name, str(each.get("id"))): _parse_instance(each) for each in status.get("tasks", ())
+                (name, str(part.get("id"))): _parse_instance(part) for part in status.get("tasks", ())
             }
     return instances_by_key
 
@@ -128,8 +128,10 @@ def summary(status: Status | None) -> str:
     if status is None:
         return "it has no status"
     instances_by_key = instances({"": status})
-    words = [f"task {task} is {each.state}" for (_, task), each in instances_by_key.items() if task != NONE]
-    trace = next((each.trace for each in instances_by_key.values() if each.trace), "")
+    words = [
+        f"task {task} is {instance.state}" for (_, task), instance in instances_by_key.items() if task != NONE
+    ]
+    trace = next((instance.trace for instance in instances_by_key.values() if instance.trace), "")
     states = ", ".join([f"it is {instances_by_key['', NONE].state}", *words])
     return f"{states}: {trace}" if trace else states
 

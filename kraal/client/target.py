@@ -13,7 +13,7 @@ DEFAULT_URL = "http://127.0.0.1:8083"
 
 
 class InvalidTarget(BadRequest):
-    """The connection options are invalid."""
+    """Raised if the connection options are invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ _CUT = "…"
 def display_width(text: str) -> int:
     """Return the number of terminal columns occupied by a printable text."""
     return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        for each in text
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
     )
 
 
@@ -25,10 +25,10 @@ def cut(text: str, width: int) -> str:
     if display_width(text) <= width:
         return text
     head = ""
-    for each in text:
-        if display_width(head) + display_width(each) > width - 1:
+    for character in text:
+        if display_width(head) + display_width(character) > width - 1:
             break
-        head += each
+        head += character
     return head + _CUT if width > 0 else ""
 
 

@@ -37,11 +37,11 @@ class _PollResult:
 
 
 class StateUnreachable(KraalError):
-    """A connector cannot reach its target state."""
+    """Raised if a connector cannot reach its target state."""
 
 
 class WaitTimedOut(KraalError):
-    """A connector did not reach its target state; the message contains its status."""
+    """Raised if a connector did not reach its target state; the message contains its status."""
 
 
 def fetch(rest: Rest) -> Statuses:
@@ -88,8 +88,8 @@ def wait(
     Args:
         rest: the worker.
         targets: RUNNING, PAUSED, STOPPED, DELETED or NO_LAG, by name.
-        settle_s: how long the state must last, by name (default: 0).
-        timeout_s: for all connectors together.
+        settle_s: minimum duration of the state, by name (default: 0).
+        timeout_s: timeout for all connectors together.
     """
     deadline = rest.clock.now() + timeout_s
     remaining = dict(targets)
@@ -131,8 +131,8 @@ def _poll(rest: Rest, name: str, target: str) -> _PollResult:
         return _poll_lag(rest, name, status)
     if target != DELETED:
         return _PollResult(status, verdict(status, target), summary(status))
-    is_left = status is not None or _exists(rest, name)
-    return _PollResult(status, Verdict.PENDING if is_left else Verdict.READY, summary(status))
+    still_exists = status is not None or _exists(rest, name)
+    return _PollResult(status, Verdict.PENDING if still_exists else Verdict.READY, summary(status))
 
 
 def _poll_lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
@@ -143,14 +143,14 @@ def _poll_lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
     if status.get("type") == "source":
         raise StateUnreachable(f"{name} is a source connector, which has no lag")
     entries = rest.get("connectors", name, "offsets", query=[("expand", "lag")])["offsets"]
-    if any("lag" not in each for each in entries):
+    if any("lag" not in entry for entry in entries):
         raise StateUnreachable(
             f"{rest.target.url} does not report the lag of {name}; only Kraal's workers do"
         )
     if not entries:
         return _PollResult(status, Verdict.PENDING, "it has not committed an offset yet")
-    lagging = [each for each in entries if each["lag"] != 0]
-    lag = sum(each["lag"] or 0 for each in lagging)
+    lagging = [entry for entry in entries if entry["lag"] != 0]
+    lag = sum(entry["lag"] or 0 for entry in lagging)
     text = f"it is {lag} offsets behind in {len(lagging)} of {len(entries)} partitions"
     return _PollResult(entries, Verdict.PENDING if lagging else Verdict.READY, text)
 

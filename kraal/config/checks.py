@@ -1,7 +1,7 @@
 """Checks of single parsed values, for use as `validator` of a `Key`.
 
-A check receives the key's name and the parsed value (None if parsing failed) and returns an error message, or None if
-the value is valid. Messages are identical to Connect's, because clients show and compare them.
+A check receives the key's name and the parsed value (None if parsing failed). It returns an error message, or None if
+the value is valid. Messages are identical to Connect's, because clients show and compare the messages.
 Source: ConfigDef's nested validators (4.3.0).
 """
 

@@ -24,7 +24,7 @@ _CREDENTIALS = (_IN_URL, _PARAMETER, _HEADER)
 
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
-    """Return whether a value is a secret; `declared` contains the keys of type PASSWORD."""
+    """Return whether a value is a secret. `declared` contains the keys of type PASSWORD."""
     return bool(value) and (key in declared or is_secret_name(key)) and not _REFERENCE.fullmatch(value or "")
 
 
@@ -34,14 +34,14 @@ def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> s
         return None
     if is_secret(key, value, declared):
         return HIDDEN
-    for each in _CREDENTIALS:
-        value = each.sub(_hide_credential, value)
+    for pattern in _CREDENTIALS:
+        value = pattern.sub(_hide_credential, value)
     return value
 
 
 def find_credentials(value: str) -> list[str]:
     """Return the credentials in a value that is not a secret as a whole, such as the password in a URL."""
-    secrets = [match[2] for each in _CREDENTIALS for match in each.finditer(value)]
+    secrets = [match[2] for pattern in _CREDENTIALS for match in pattern.finditer(value)]
     return [text for text in secrets if not _REFERENCE.fullmatch(text)]
 
 
@@ -55,14 +55,14 @@ def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
-    """Hide the secrets of a config in a worker's message. Errors contain invalid values, which may be trimmed."""
-    forms: dict[str, str] = {}
+    """Hide the secrets of a config in a message. Trimmed secrets are also hidden, because errors may contain them."""
+    replacements: dict[str, str] = {}
     for key, value in config.items():
         hidden = hide_value(key, value, declared)
         if value and hidden is not None and hidden != value:
-            forms |= {value: hidden, value.strip() or value: hidden.strip()}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, forms[form])
+            replacements |= {value: hidden, value.strip() or value: hidden.strip()}
+    for secret in sorted(replacements, key=len, reverse=True):
+        text = text.replace(secret, replacements[secret])
     return text
 
 

@@ -1,7 +1,7 @@
 r"""Java regular expressions, matched by `kraal.config.patterns`.
 
-Topic names are short and have few kinds of characters, so other differences (lines, Unicode) have no effect.
-`kraal.config.regex` translates the syntax; `\G`, `\R`, `\X`, `\N` and the Unicode scripts and blocks are rejected.
+`kraal.config.regex` translates the syntax. `\G`, `\R`, `\X`, `\N` and the Unicode scripts and blocks are rejected.
+Other differences (lines, Unicode) have no effect, because topic names are short and contain few kinds of characters.
 Source: java.util.regex.Pattern (Java 17).
 """
 
@@ -34,7 +34,7 @@ def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
         raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
 
 
-def refusal(text: str) -> str | None:
+def find_pattern_error(text: str) -> str | None:
     """Return why a text is not a valid expression; None if it is valid."""
     try:
         compile_pattern(text)
@@ -48,5 +48,5 @@ def java_regex(name: str, value: object) -> str | None:
     """Require a Java regular expression; the error detail is Python's. Source: RegexValidator of the transforms."""
     if value is None:
         return invalid(name, None, "Invalid regex: it is empty")
-    reason = refusal(str(value))
+    reason = find_pattern_error(str(value))
     return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")

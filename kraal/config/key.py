@@ -54,7 +54,7 @@ class _Required(Enum):
 
 
 REQUIRED: Final = _Required.REQUIRED
-"""The default of a key without a default, which must be set."""
+"""The default of keys that have no default and must be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Key:
     validator: Check | None = None
     importance: Importance = Importance.MEDIUM
     doc: str | None = ""
-    """None only for Java plugins, whose keys may have no description; likewise `display_name`."""
+    """The description and `display_name` are None only for keys of Java plugins without a description."""
     group: str | None = None
     order: int = -1
     width: Width = Width.NONE
     display_name: str | None = ""
-    """Empty for the key's name."""
+    """The display name; empty to use the key's name."""
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
@@ -143,7 +143,7 @@ class ConfigValue:
 
 
 class ConfigDef:
-    """An ordered set of keys. Immutable: `merge` and `embed` return new ones."""
+    """An ordered set of keys. Immutable: `merge` and `embed` return new definitions."""
 
     __slots__ = ("_keys",)
 
@@ -217,8 +217,8 @@ class ConfigDef:
     def validate(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> list[ConfigValue]:
         """Validate all keys in order and collect all errors.
 
-        An absent key has its default; an explicit null stays null. Undefined keys are ignored. `resolve` finds classes;
-        without it, any class name is valid.
+        An absent key gets its default; an explicit null stays null. Undefined keys are ignored. `resolve` finds
+        classes; without `resolve`, any class name is valid.
         """
         values = {key.name: _validate_key(key, raw, resolve) for key in self}
         parsed = {name: value.value for name, value in values.items()}
@@ -261,8 +261,10 @@ def _unprefixed_check(prefix: str, check: Check) -> Check:
 
 def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommender:
     def remove_prefix(name: str, values: Mapping[str, object]) -> Recommendation:
-        below = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
-        return recommender(name.removeprefix(prefix), below)
+        unprefixed_values = {
+            key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)
+        }
+        return recommender(name.removeprefix(prefix), unprefixed_values)
 
     return remove_prefix
 
@@ -270,7 +272,7 @@ def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommende
 def _validate_key(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
     """Parse and check a key without its recommender.
 
-    As in Connect, the check also runs if parsing fails, with null: `tasks.max=zero` has two errors.
+    As in Connect, the check also runs, with null, if parsing fails. `tasks.max=zero` therefore has two errors.
     """
     errors: list[str] = []
     value: object = None

@@ -1,4 +1,4 @@
-"""Families of keys: a known prefix, followed by names that users or other software choose."""
+"""Families of keys: a fixed prefix, followed by names that users or other software choose."""
 
 from __future__ import annotations
 

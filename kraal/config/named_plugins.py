@@ -12,7 +12,7 @@ from kraal.core.ids import Config
 _CONVERTERS: Final = (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
 _ALIASED: Final = ("transforms", "predicates")
 _CONNECT_KEYS: Final = frozenset({"topics", "topics.regex", *(key.name for key in CONNECTOR)})
-"""Keys that do not belong to a plugin; none is a secret."""
+"""Keys that belong to no plugin and contain no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +25,24 @@ class NamedPlugin:
 
 def named_plugins(config: Config) -> list[NamedPlugin]:
     """Return the plugins named in a config: the connector, converters, transforms and predicates."""
-    named = [NamedPlugin("", config.get("connector.class") or "")]
-    named += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
+    plugins = [NamedPlugin("", config.get("connector.class") or "")]
+    plugins += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
     for family in _ALIASED:
         for alias in (each.strip() for each in (config.get(family) or "").split(",")):
             prefix = f"{family}.{alias}."
-            named.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
-    return [each for each in dict.fromkeys(named) if each.plugin.strip()]
+            plugins.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
+    return [each for each in dict.fromkeys(plugins) if each.plugin.strip()]
 
 
-def keys_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
-    """Return the keys with a plugin's prefix, except those of Connect, of other plugins, and names of plugins."""
-    plugins = {each.plugin for each in named}
-    other_prefixes = tuple(each.prefix for each in named if not prefix.startswith(each.prefix))
+def select_plugin_keys(prefix: str, config: Config, plugins: Collection[NamedPlugin]) -> frozenset[str]:
+    """Return the keys with a plugin's prefix, except Connect's keys, other plugins' keys and keys of plugin names."""
+    plugin_names = {plugin.plugin for plugin in plugins}
+    other_prefixes = tuple(plugin.prefix for plugin in plugins if not prefix.startswith(plugin.prefix))
     return frozenset(
         key
         for key, value in config.items()
         if key.startswith(prefix)
         and key not in _CONNECT_KEYS
-        and value not in plugins
+        and value not in plugin_names
         and not key.startswith(other_prefixes)
     )

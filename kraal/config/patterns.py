@@ -1,12 +1,12 @@
 r"""Safe validation and matching of user-defined regular expressions.
 
-A backtracking engine can run for hours on an expression such as `(\w+)+X`. Python's `re` holds the GIL meanwhile, which
-blocks heartbeats and REST, first on this worker and then on the one that takes over. All regular expressions in configs
-and requests are therefore checked and matched here:
+A backtracking engine can run for hours on an expression such as `(\w+)+X`. Python's `re` holds the GIL while matching,
+which blocks heartbeats and REST, first on this worker and then on the worker that takes over. All regular expressions
+in configs and requests are therefore checked and matched here:
 
-- An expression has at most 10,000 characters, and its counted repetitions have at most 1,000 when expanded.
-- The package `regex` matches it without the GIL, for up to 0.5 s of CPU time. The syntax is that of Python's `re`,
-  which checks it first; `kraal.config.java_regex` translates from Java's.
+- An expression must have at most 10,000 characters, and its counted repetitions at most 1,000 when expanded.
+- The package `regex` matches expressions without the GIL, for up to 0.5 s of CPU time. The syntax is that of Python's
+  `re`, which checks each expression first. `kraal.config.java_regex` translates from Java's syntax.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import regex
 from kraal.core.errors import PatternTooSlow
 
 MAX_PATTERN_LENGTH: Final = 10_000
-"""Maximum length of an expression; compiling a longer one can take seconds."""
+"""Maximum length of an expression; compiling longer expressions can take seconds."""
 MAX_REPEATED_PARTS: Final = 1_000
 """Maximum number of characters and sets in the expanded counted repetitions of an expression."""
 MAX_TEXT_LENGTH: Final = 10_000
@@ -51,29 +51,29 @@ class Pattern:
     def _match_within_limit(self, match: Any, text: str) -> Any:
         if len(text) > MAX_TEXT_LENGTH:
             raise PatternTooSlow(
-                f"The regular expression '{self.text}' cannot be matched with a text of {len(text)} characters; "
-                f"{MAX_TEXT_LENGTH} at most are allowed"
+                f"The regular expression '{self.text}' cannot be matched against a text of {len(text)} characters; "
+                f"at most {MAX_TEXT_LENGTH} are allowed"
             )
         try:
             return match(text, timeout=MATCH_TIMEOUT_S, concurrent=True)
         except TimeoutError as exc:
-            took = f"took longer than {MATCH_TIMEOUT_S * 1000:.0f} ms on '{text}'"
-            raise PatternTooSlow(f"The regular expression '{self.text}' {took}; simplify it") from exc
+            problem = f"took longer than {MATCH_TIMEOUT_S * 1000:.0f} ms on '{text}'"
+            raise PatternTooSlow(f"The regular expression '{self.text}' {problem}; simplify it") from exc
 
 
 def compile_pattern(text: str, python: str) -> Pattern:
     """Compile `python`, the translation of the user's `text`. Raises ValueError if it is invalid."""
-    if (reason := check_length(text) or refusal(python)) is not None:
+    if (reason := check_length(text) or find_pattern_error(python)) is not None:
         raise ValueError(reason)
     return Pattern(text, regex.compile(python, _FLAGS))
 
 
-def refusal(text: str) -> str | None:
+def find_pattern_error(text: str) -> str | None:
     """Return why a text is not a valid or allowed expression in Python's syntax; None if it is allowed."""
     if (reason := _compile_error(text)) is not None:
         return reason
-    if (repeated := _measure_weight(text).repeated) > MAX_REPEATED_PARTS:
-        return _repetition_error(repeated)
+    if (repetition_count := _measure_weight(text).repeated) > MAX_REPEATED_PARTS:
+        return _repetition_error(repetition_count)
     try:
         regex.compile(text, _FLAGS)
     except (regex.error, ValueError, OverflowError) as exc:
@@ -84,9 +84,9 @@ def refusal(text: str) -> str | None:
 
 
 def check_length(text: str) -> str | None:
-    """Return an error if a user's expression is too long, or None. Its translation may be longer."""
+    """Return an error if a user's expression is too long, or None. A translated expression may be longer."""
     if len(text) > MAX_PATTERN_LENGTH:
-        return f"it has {len(text)} characters, and {MAX_PATTERN_LENGTH} at most are allowed"
+        return f"it has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
     return None
 
 
@@ -100,10 +100,8 @@ def _compile_error(text: str) -> str | None:
     return None
 
 
-def _repetition_error(repeated: int) -> str:
-    return (
-        f"its repetitions, written out, have {repeated} parts, and {MAX_REPEATED_PARTS} at most are allowed"
-    )
+def _repetition_error(repetition_count: int) -> str:
+    return f"its repetitions have {repetition_count} parts when expanded; at most {MAX_REPEATED_PARTS} are allowed"
 
 
 @dataclass(slots=True)
@@ -127,32 +125,32 @@ class _Weight:
 def _measure_weight(text: str) -> _Weight:
     """Return an upper bound for the weight of an expression that Python can compile."""
     groups = [_Weight()]
-    at = 0
-    while at < len(text):
-        char = text[at]
+    index = 0
+    while index < len(text):
+        char = text[index]
         part = _Weight(size=1)
         if char == "\\":
-            at += 2
+            index += 2
         elif char == "[":
-            match = _SET.match(text, at)
-            at = len(text) if match is None else match.end()
+            match = _SET.match(text, index)
+            index = len(text) if match is None else match.end()
         else:
-            at += 1
+            index += 1
             if char == "(":
                 groups.append(_Weight())
-                at += text.startswith("?", at)
+                index += text.startswith("?", index)
                 continue
             if char == "|":
                 continue
             if char == ")" and len(groups) > 1:
                 part = groups.pop()
-        while match := _QUANTIFIER.match(text, at):
+        while match := _QUANTIFIER.match(text, index):
             minimum, comma, maximum = match.groups()
             count = (
                 1 if minimum is None else int(maximum or minimum or 0) + (1 if comma and not maximum else 0)
             )
             part = part.times(max(1, count))
-            at = match.end()
+            index = match.end()
         groups[-1].add(part)
     while len(groups) > 1:
         part = groups.pop()

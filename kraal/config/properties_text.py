@@ -28,13 +28,13 @@ def _logical_lines(text: str) -> Iterator[str]:
         piece, end = match.groups()
         if not pieces and piece[:1] in {"", "#", "!"}:
             continue
-        continues = (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
-        if content := piece[:-1] if continues else piece:
+        is_continued = (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
+        if content := piece[:-1] if is_continued else piece:
             pieces.append(content)
-        if continues and match.end() < len(text):
+        if is_continued and match.end() < len(text):
             continue
         line = "".join(pieces)
-        if continues and end == "\r\n" and not line:
+        if is_continued and end == "\r\n" and not line:
             return
         yield line
         pieces.clear()

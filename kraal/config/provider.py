@@ -19,7 +19,7 @@ class ConfigData:
 
     data: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttl_ms: int | None = None
-    """How long the values are valid; the connector is restarted with new ones afterwards. None for unlimited."""
+    """How long the values are valid. Afterwards, the connector is restarted with new values. None for unlimited."""
 
 
 class ConfigProvider(ABC):
@@ -35,8 +35,8 @@ class ConfigProvider(ABC):
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
         """Return the values of keys at a path, which is empty if the variable has no path.
 
-        May block; only operations on this config wait. An exception fails the connector or task, or becomes the
-        response to a validation request.
+        May block: only operations on this config wait for the result. An exception fails the connector or task, or
+        becomes the response to a validation request.
         """
 
     def close(self) -> None:  # noqa: B027 - having nothing to close is usual

@@ -42,9 +42,9 @@ class _AllowedPaths:
         if self._allowed is None:
             return path
         with suppress(OSError, ValueError):
-            real = PurePosixPath(os.path.realpath(path, strict=True))
-            if any(real.is_relative_to(allowed) for allowed in self._allowed):
-                return str(real)
+            real_path = PurePosixPath(os.path.realpath(path, strict=True))
+            if any(real_path.is_relative_to(allowed) for allowed in self._allowed):
+                return str(real_path)
         log.warning("The path %s is not allowed to be accessed", path)
         return None
 
@@ -59,7 +59,7 @@ def _resolve_path(path: str) -> str:
 
 
 class _FileProvider(ConfigProvider):
-    """A provider that reads only below `allowed.paths`."""
+    """Base class of providers that read only files in `allowed.paths`."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

@@ -17,10 +17,10 @@ _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
     """Return the values of the secret keys of a config, and the credentials in its other values."""
     names = secret_keys(config, keys)
-    present = ((name, value) for name, value in config.items() if value is not None)
+    set_values = ((name, value) for name, value in config.items() if value is not None)
     return [
         secret
-        for name, value in present
+        for name, value in set_values
         for secret in ([value] if name in names else find_credentials(value))
     ]
 
@@ -28,8 +28,9 @@ def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
 def secret_keys(config: Config, keys: Iterable[Key] = ()) -> frozenset[str]:
     """Return the keys of a config whose values are secrets.
 
-    Among the declared `keys`, those of type PASSWORD are secrets regardless of their names; numbers and classes are
-    not. Undeclared keys are classified as Kafka client settings with any prefix, and by their names.
+    Declared `keys` of type PASSWORD are secrets regardless of their names; numbers and classes are never secrets. All
+    other keys are classified by the type of the Kafka client setting with this name after any prefix, and by their
+    names.
     """
     declared = {key.name: key.type for key in keys}
     return frozenset(name for name in config if _is_secret(name, declared.get(name) or _client_type(name)))
@@ -45,8 +46,8 @@ def _client_type(name: str) -> ConfigType | None:
     """Return the type of the client setting at the end of a name, such as `producer.override.ssl.key.password`."""
     types = _client_types()
     parts = name.rsplit(".", _max_dots() + 1)
-    ends = (".".join(parts[start:]) for start in range(len(parts)))
-    return next((types[end] for end in ends if end in types), None)
+    suffixes = (".".join(parts[start:]) for start in range(len(parts)))
+    return next((types[suffix] for suffix in suffixes if suffix in types), None)
 
 
 @cache

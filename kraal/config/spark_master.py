@@ -21,7 +21,7 @@ def get_master(worker: Mapping[str, str]) -> str:
 
 
 def is_local(worker: Mapping[str, str]) -> bool:
-    """Return whether Spark tasks run in the worker's JVM; with `local-cluster[…]` executors are other processes."""
+    """Return whether Spark tasks run in the worker's JVM. With `local-cluster[…]`, executors are separate processes."""
     return _LOCAL.fullmatch(get_master(worker).strip()) is not None
 
 
@@ -41,15 +41,15 @@ def has_remote_executors(worker: Mapping[str, str]) -> bool:
 
 
 def shared_paths(worker: Mapping[str, str]) -> list[str]:
-    """Return the directories that the worker and executors share under the same paths, as configured."""
-    return [path for each in worker.get(SHARED_PATHS, "").split(",") if (path := each.strip())]
+    """Return the configured directories that the worker and executors share under the same paths."""
+    return [path for entry in worker.get(SHARED_PATHS, "").split(",") if (path := entry.strip())]
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:
     """Return the host and port of each master in `spark://HOST:PORT,HOST:PORT`; skip masters without a port."""
     masters = []
-    for each in master.removeprefix(_STANDALONE).split(","):
-        host, _, port = each.strip().rpartition(":")
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.strip().rpartition(":")
         if host and port.isdigit():
             masters.append((host.strip("[]"), int(port)))
     return masters

@@ -1,7 +1,7 @@
 """Types of config values, with Connect's parsing and formatting.
 
-Lists are tuples. A class is represented by its full name, which a `Resolve` function returns, because Java classes
-exist here only as names. Source: Kafka's ConfigDef.parseType and convertToString (4.3.0).
+Lists are tuples. A class is represented by its full name, which a `Resolve` function returns, because Java classes are
+not available in Python. Source: Kafka's ConfigDef.parseType and convertToString (4.3.0).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def render(value: object) -> str | None:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list like Connect: an empty string has no entries, `a,,b` has an empty one."""
+    """Split a comma-separated list like Connect: an empty string has no entries, `a,,b` has an empty entry."""
     trimmed = trim(text)
     return tuple(each.strip(_AROUND_COMMAS) for each in trimmed.split(",")) if trimmed else ()
 

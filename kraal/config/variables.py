@@ -1,7 +1,7 @@
 r"""Variables in configs: `${provider:[path:]key}`. Pure.
 
-A value may contain several variables; they do not nest and have no defaults. Variables with an unknown provider or an
-unknown key remain unchanged.
+A value may contain several variables. Variables do not nest and have no defaults. Variables with an unknown provider or
+an unknown key remain unchanged.
 Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafka 4.4.0).
 """
 
@@ -16,16 +16,16 @@ from kraal.core.secrets import MIN_SUBSTRING_LENGTH, can_hide, is_secret_name
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variable:
-    """A variable; `path` is empty if it has none."""
+    """A variable; `path` is empty if the variable has no path."""
 
     provider: str
     path: str
     key: str
 
     @staticmethod
-    def of(inside: str) -> Variable | None:
+    def of(content: str) -> Variable | None:
         """Parse the text between the braces; return None if it has no colon and so is not a variable."""
-        match inside.split(":", 2):
+        match content.split(":", 2):
             case [provider, key]:
                 return Variable(provider, "", key)
             case [provider, path, key]:
@@ -74,11 +74,11 @@ def substitute(text: str | None, values: Mapping[Variable, str]) -> str | None:
     if text is None:
         return None
     pieces: list[str] = []
-    done = 0
+    copied_end = 0
     for begin, end, variable in _scan_variables(text):
-        pieces += [text[done:begin], values.get(variable, text[begin:end])]
-        done = end
-    return "".join([*pieces, text[done:]])
+        pieces += [text[copied_end:begin], values.get(variable, text[begin:end])]
+        copied_end = end
+    return "".join([*pieces, text[copied_end:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """YAML for connector files and output: PyYAML with stricter parsing and unambiguous output.
 
-The caller converts plain scalars, so `yes` can stay a string, unlike in YAML 1.1. Anchors, aliases, tags and duplicate
-keys are errors. The output is quoted so that parsers of YAML 1.1 and 1.2 read the same values.
+The caller converts plain scalars, so that `yes` can stay a string, unlike in YAML 1.1. Anchors, aliases, tags and
+duplicate keys are errors. The output is quoted such that parsers of YAML 1.1 and 1.2 read the same values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STR = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """A text is not valid YAML or uses an unsupported feature. The message begins with the line number."""
+    """Raised if a text is not valid YAML or uses an unsupported feature. The message begins with the line number."""
 
 
 def convert_config_scalar(text: str) -> str | None:

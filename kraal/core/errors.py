@@ -2,7 +2,7 @@
 
     KraalError                    500
     ├── BadRequest                400   the caller's input is wrong
-    │   ├── ConfigInvalid         400   a configuration has errors; holds all of them
+    │   ├── ConfigInvalid         400   a configuration has errors; contains all of them
     │   ├── PatternTooSlow        400   matching a user's regular expression took too long
     │   └── PluginMissing         400   the class, or the required version of it, is not installed
     ├── Forbidden                 403
@@ -21,12 +21,12 @@
     │       └── TopicMisconfigured 500  an administrator can change the topic
     ├── ProtocolError             500   bytes do not conform to their format
     ├── ProviderFailed            500   a config provider could not resolve a variable
-    ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
+    ├── PluginFailed              500   plugin code raised an error; `trace` starts with the root cause
     └── ActorDied                 500   the actor died before it replied
 
-Each class has the HTTP `status` of its response. Messages are sentences for an operator and contain the offending
-value; if Connect has a message for the error, they are Connect's. Commands print an error's `hint`, the suggested next
-step, on a separate line, and JSON logs contain it in a field; REST responses do not contain it.
+Each class has the HTTP `status` of its response. Messages are sentences for operators and contain the offending value;
+Connect's message is used if it has one for the error. Commands print an error's `hint`, the suggested next step, on a
+separate line, and JSON logs contain the hint in a field; REST responses do not contain it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PatternTooSlow(BadRequest):
 
 
 class PluginMissing(BadRequest):
-    """No installed plugin has this class or the required version; the message lists the available ones."""
+    """No installed plugin has this class or the required version; the message lists the available alternatives."""
 
 
 class Forbidden(KraalError):
@@ -136,7 +136,7 @@ class Unavailable(KraalError):
 
 
 class TimedOut(KraalError):
-    """The request timed out; the message contains what the worker was doing."""
+    """The request timed out; the message contains the worker's current operation."""
 
 
 class StoreError(KraalError):

@@ -1,7 +1,7 @@
 """Kafka error codes grouped by their meaning for clients.
 
-Negative codes are librdkafka's. Numbers avoid importing a client library; callers that handle further codes in the same
-way add them locally.
+Negative codes are librdkafka's. Numbers avoid importing a client library. Callers that handle further codes alike add
+these codes locally.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ErrorCode(IntEnum):
 
 
 TIMEOUTS: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT})
-"""The request timed out."""
+"""Errors of requests that timed out."""
 UNREACHABLE: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.TRANSPORT})
-"""No broker responded."""
+"""Errors of requests to which no broker responded."""
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {
         *TIMEOUTS,
@@ -42,14 +42,14 @@ RETRIABLE: Final[frozenset[int]] = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
     }
 )
-"""A retry can succeed."""
+"""Errors after which a retry can succeed."""
 UNKNOWN_TOPIC: Final[frozenset[int]] = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.UNKNOWN_TOPIC})
-"""The topic does not exist, or is not known to this broker yet."""
+"""Errors for a topic that does not exist, or that the broker does not know yet."""
 NOT_AUTHORIZED: Final[frozenset[int]] = frozenset(
     {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
-"""The client is not authorized."""
+"""Authorization errors."""
 NOT_AUTHENTICATED: Final[frozenset[int]] = frozenset(
     {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.AUTHENTICATION}
 )
-"""The cluster rejects the client's credentials."""
+"""Authentication errors."""

@@ -28,7 +28,7 @@ class Lease:
     """The lease of this worker's membership. Thread-safe."""
 
     def __init__(self, heartbeat_age_s: Callable[[], float], session_timeout_s: float) -> None:
-        """`heartbeat_age_s` is that of `Group`, which is infinite if this worker is not a member."""
+        """`heartbeat_age_s`: see `Group.heartbeat_age_s`; infinite if this worker is not a member."""
         self._heartbeat_age_s = heartbeat_age_s
         self._session_timeout_s = session_timeout_s
         self._lock = threading.Lock()

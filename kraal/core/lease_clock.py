@@ -1,7 +1,7 @@
 """Monotonic clock for leases that includes the time during which the machine is suspended.
 
 On Linux, `time.monotonic` stops while the machine is suspended, but the broker's session timeout continues. A worker
-that used it would consider its lease valid after a suspension, until the broker responds to its next heartbeat.
+that used this clock would consider its lease valid after a suspension, until the broker responds to its next heartbeat.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads and changes the levels of Python's loggers at run time, with log4j's names.
 
-Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL. A Python level between two of them has the name of the
+Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL. A Python level between two levels has the name of the
 lowest named level that is logged. As in Connect, a namespace is any prefix of a name, regardless of dots: `kraal.s`
 includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Former names of modules
 still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
@@ -106,14 +106,14 @@ class Loggers:
             start = "" if _is_root(namespace) else namespace
             first = self._root.manager.getLogger(namespace) if start else self._root
             loggers = self._loggers_by_name()
-            affected = {n: each for n, each in loggers.items() if not start or n.startswith(start)}
-            before = {name: each.getEffectiveLevel() for name, each in affected.items()}
+            affected = {n: logger for n, logger in loggers.items() if not start or n.startswith(start)}
+            before = {name: logger.getEffectiveLevel() for name, logger in affected.items()}
             first.setLevel(number)
-            for each in affected.values():
-                if each.level != logging.NOTSET:
-                    each.setLevel(number)
+            for logger in affected.values():
+                if logger.level != logging.NOTSET:
+                    logger.setLevel(number)
             now_ms = self._now_ms()
-            changed = sorted(n for n, each in affected.items() if each.getEffectiveLevel() != before[n])
+            changed = sorted(n for n, logger in affected.items() if logger.getEffectiveLevel() != before[n])
             self._modified.update(dict.fromkeys(changed, now_ms))
         for listener in self._listeners:
             listener(namespace, level_name(number))
@@ -122,7 +122,7 @@ class Loggers:
     def _loggers_by_name(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without placeholders."""
         listed = list(self._root.manager.loggerDict.items())
-        below = {name: each for name, each in listed if isinstance(each, logging.Logger)}
+        below = {name: logger for name, logger in listed if isinstance(logger, logging.Logger)}
         return {**below, ROOT: self._root}
 
     def _to_level(self, name: str, logger: logging.Logger) -> LoggerLevel:

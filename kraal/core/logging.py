@@ -1,9 +1,9 @@
 """Logging of a worker process to standard error, as text or one JSON object per line.
 
 Each line contains the worker and, if they are known, the group generation and the connector or task. Secrets are
-removed (`kraal.core.secrets`). An actor's thread sets its subject when it starts (`log_subject`); functions that it
-passes to the engine's threads keep it (`bind_subject`). The subject is a context variable, read only when a line is
-logged.
+removed (`kraal.core.secrets`). An actor's thread sets its subject when the thread starts (`log_subject`). Functions
+that are passed to the engine's threads keep the subject (`bind_subject`). The subject is a context variable, read only
+when a line is logged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LogFormat(Enum):
 
 
 class ContextFilter(logging.Filter):
-    """Adds the worker, generation, connector and task to every record; rejects none."""
+    """Adds the worker, generation, connector and task to every record; rejects no records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ context_filter = ContextFilter()
 
 
 class SecretsFilter(logging.Filter):
-    """Removes secrets from a record's message, hint, traceback and stack; rejects none.
+    """Removes secrets from a record's message, hint, traceback and stack; rejects no records.
 
     The hint is that of the first error in the record's arguments or traceback.
     """
@@ -97,7 +97,7 @@ def _hint(record: logging.LogRecord) -> str:
     own_hint = str(record.__dict__.get("hint") or "")
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = (*arguments, record.exc_info[1] if record.exc_info else None)
-    return next((each.hint for each in errors if isinstance(each, KraalError) and each.hint), own_hint)
+    return next((error.hint for error in errors if isinstance(error, KraalError) and error.hint), own_hint)
 
 
 def parse_subject(name: str) -> tuple[str, int | None]:
@@ -204,8 +204,13 @@ class JsonFormatter(logging.Formatter):
 
 def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
     """Return the worker, connector, task and generation; empty for a record without `ContextFilter`."""
-    own = record.__dict__
-    return own.get("worker", ""), own.get("connector", ""), own.get("task"), own.get("generation", 0)
+    fields = record.__dict__
+    return (
+        fields.get("worker", ""),
+        fields.get("connector", ""),
+        fields.get("task"),
+        fields.get("generation", 0),
+    )
 
 
 def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:

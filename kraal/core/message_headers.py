@@ -1,7 +1,7 @@
 """Headers of the messages that confluent-kafka consumes and produces.
 
 confluent-kafka truncates header names at the first NUL (U+0000), both when it produces and when it consumes. Producers
-can reject or replace such names. Consumers cannot detect them: neither `Message.headers` nor librdkafka's
+can reject or replace such names. Consumers cannot detect truncation: neither `Message.headers` nor librdkafka's
 `rd_kafka_header_get_all` returns the length of a name.
 """
 

@@ -17,10 +17,9 @@ def printable(text: str, *, keep: str = "") -> str:
     r"""Escape all invisible characters of a text, such as `\x1b`, except those in `keep`."""
 
     def escape(match_: re.Match[str]) -> str:
-        each = match_[0]
-        return (
-            each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escape_character(each)
-        )
+        character = match_[0]
+        is_shown = character in keep or unicodedata.category(character) not in _NO_GLYPH
+        return character if is_shown else _escape_character(character)
 
     return _NOT_PLAIN.sub(escape, text)
 

@@ -61,7 +61,7 @@ def find_readable(paths: Iterable[Path]) -> list[str]:
         )
         if is_directory:
             problems += find_readable(
-                sorted(each for each in _list_directory(path) if not each.is_symlink() and each.is_file())
+                sorted(entry for entry in _list_directory(path) if not entry.is_symlink() and entry.is_file())
             )
     return problems
 

@@ -68,9 +68,9 @@ def remove_old_starts(scratch: Path) -> bool:
 
 
 def remove_abandoned(parent: Path) -> list[Path]:
-    """Remove the directories of dead processes; return the removed ones.
+    """Remove the directories of dead processes; return the removed directories.
 
-    Skips directories that cannot be removed, and those where a JVM may still be starting.
+    Skips directories that cannot be removed, and directories in which a JVM may still be starting.
     """
     removed: list[Path] = []
     for path in sorted(parent.glob(f"{PREFIX}*")):

@@ -5,9 +5,9 @@ removes secrets from it (`secrets.scrub`). Each process has one registry. Secret
 keys with names such as `password` (`is_secret_name`), and all values that config providers returned.
 
 Short and common values must not make logs unreadable. Values of fewer than 4 characters are never hidden; values of
-fewer than 8 are hidden only as separate words; longer ones anywhere, also escaped (JSON, Python's `repr`, URLs). Words
-that are common in logs, such as `true` or `localhost`, are not secrets. In a value of several lines, each line of 12
-characters or more is also hidden separately.
+fewer than 8 are hidden only as separate words. Longer values are hidden anywhere, also in escaped form (JSON, Python's
+`repr`, URLs). Words that are common in logs, such as `true` or `localhost`, are not secrets. In a value of several
+lines, each line of 12 characters or more is also hidden separately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIN_LINE_LENGTH = 12
 """Minimum length of lines that are hidden separately."""
 MAX_SECRETS = 5_000
 """Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change every
-minute reach it within days."""
+minute reach this limit within days."""
 
 _SECRET_NAME = re.compile(
     r"password|passphrase|passwd|secret|token|credential|authorization|key|jaas|(?:^|[._-])(?:pass|pwd|user\.info)$",
@@ -99,7 +99,7 @@ class Secrets:
                 self._known[value] = self._known.pop(value, ()) or tuple(dict.fromkeys(_forms(value)))
             if new:
                 self._drop_unused()
-                self._values = {form: value for value, each in self._known.items() for form in each}
+                self._values = {form: value for value, forms in self._known.items() for form in forms}
                 self._forms = tuple(sorted(self._values, key=lambda form: (-len(form), form)))
 
     def _drop_unused(self) -> None:

@@ -42,7 +42,7 @@ class LettersKafka(Protocol):
         """Return the topics that are compacted, such as the internal topics of a Connect cluster."""
 
     def spans(self, topic: str) -> dict[int, OffsetRange]:
-        """Return the offsets of each partition of a topic; empty if the topic does not exist."""
+        """Return the offset range of each partition of a topic; empty if the topic does not exist."""
 
     def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition."""
@@ -51,7 +51,7 @@ class LettersKafka(Protocol):
         """Commit offsets of a group."""
 
     def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
-        """Yield the records of the spans in order, one partition after another."""
+        """Yield the records of the spans in offset order, one partition after another."""
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters to their targets without the error headers, and wait until all are acknowledged."""

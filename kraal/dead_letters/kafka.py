@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import confluent_kafka as ck
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented in this module
     AdminClient,
     ConfigResource,
     ResourceType,
@@ -114,7 +114,7 @@ class Kafka:
             raise self._to_error("failed to describe topics", exc) from exc
 
     def spans(self, topic: str) -> dict[int, OffsetRange]:
-        """Return the offsets of each partition; empty if the topic does not exist. Raises KafkaUnavailable."""
+        """Return the offset range of each partition; empty if the topic does not exist. Raises KafkaUnavailable."""
         consumer = self._consumer
         try:
             return {
@@ -133,7 +133,7 @@ class Kafka:
         partitions = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
         action = f"failed to fetch the committed offsets of group {group}"
         committed = self._request_group(self._admin.list_consumer_group_offsets, group, partitions, action)
-        return {each.partition: each.offset for each in committed if each.offset >= 0}
+        return {partition.partition: partition.offset for partition in committed if partition.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group. Raises KafkaUnavailable."""
@@ -153,13 +153,13 @@ class Kafka:
             results: Sequence[Any] = futures[group].result(self._request_timeout_s + 5).topic_partitions
         except (ck.KafkaException, TimeoutError) as exc:
             raise self._to_error(action, exc) from exc
-        for each in results:
-            if each.error is not None:
-                raise self._to_error(action, each.error)
+        for partition in results:
+            if partition.error is not None:
+                raise self._to_error(action, partition.error)
         return results
 
     def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
-        """Yield the records of the spans in order, one partition after another. Raises KafkaUnavailable."""
+        """Yield the records of the spans in offset order, one partition after another. Raises KafkaUnavailable."""
         consumer = self._consumer
         for number, span in sorted(spans.items()):
             if span.count:
@@ -203,7 +203,7 @@ class Kafka:
         )
 
     def _read_headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
-        """Return a record's headers; use another client if a name is not valid UTF-8."""
+        """Return a record's headers. Falls back to `_header_reader` if a header name is not valid UTF-8."""
         if (headers := read_headers(message)) is not None:
             return headers
         try:
@@ -214,12 +214,12 @@ class Kafka:
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters to their targets without the error headers, and wait until all are acknowledged.
 
-        Raises KafkaUnavailable; some letters may have been written then, but none if the producer would truncate the
-        name of a header.
+        Raises KafkaUnavailable. In this case, some letters may have been written, except if a header name contains NUL:
+        the producer would truncate the name, so no letter is written.
         """
         for letter, _ in letters:
-            if (cut := find_nul(name for name, _ in letter.own_headers)) is not None:
-                reason = f"the header name {cut!r} of {letter.topic}-{letter.partition}@{letter.offset} contains NUL"
+            if (header := find_nul(name for name, _ in letter.own_headers)) is not None:
+                reason = f"the header name {header!r} of {letter.topic}-{letter.partition}@{letter.offset} contains NUL"
                 raise self._to_error("failed to write all letters", reason)
         producer = self._producer
         failures: list[Any] = []
@@ -275,7 +275,7 @@ class Kafka:
 
     @cached_property
     def _consumer(self) -> Any:
-        fixed = {
+        overrides = {
             "group.id": _CLIENT_ID,  # required by librdkafka; the consumer neither subscribes nor commits
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
@@ -285,7 +285,8 @@ class Kafka:
             "queued.max.messages.kbytes": "16384",
         }
         return self._make_client(
-            ck.Consumer, {**client_settings(self._consumer_options, _CLIENT_ID, self._last_error), **fixed}
+            ck.Consumer,
+            {**client_settings(self._consumer_options, _CLIENT_ID, self._last_error), **overrides},
         )
 
     @cached_property

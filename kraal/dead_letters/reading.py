@@ -27,7 +27,7 @@ class SearchResult:
     """The result of a search."""
 
     letters: Sequence[DeadLetter]
-    """The letters by time, the latest last."""
+    """The letters in order of time, the latest last."""
     searched: int
     """The number of searched offsets, which are at the ends of the partitions."""
 
@@ -42,7 +42,7 @@ def read_letters(
 def read_latest(
     read: Read, spans: Mapping[int, OffsetRange], limit: int, *, max_offsets: int | None = None
 ) -> SearchResult:
-    """Return the latest letters; the window grows until it has enough, or has `max_offsets` of each partition.
+    """Return the latest letters. The window grows until it has `limit` letters, or `max_offsets` of each partition.
 
     If `read` raises SearchLimitExceeded, the result of the previous window is returned; for the first window, the error
     is raised. Raises other errors of `read`.

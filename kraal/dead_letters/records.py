@@ -158,7 +158,10 @@ def from_json(content: Mapping[str, Any]) -> DeadLetter:
         timestamp_ms=content["timestamp"],
         key=_decode_bytes("key", content),
         value=_decode_bytes("value", content),
-        headers=[*((each["key"], _decode_bytes("value", each)) for each in content["headers"]), *errors],
+        headers=[
+            *((header["key"], _decode_bytes("value", header)) for header in content["headers"]),
+            *errors,
+        ],
         truncated=content.get("truncated", {}),
     )
 

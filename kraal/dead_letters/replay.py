@@ -35,11 +35,11 @@ def replay(
     """Write up to `limit` letters of a queue in these spans to their targets, and yield them in batches.
 
     Each batch is yielded after it is written and the progress is committed to the queue's group, so that the next
-    replay continues after it. Letters of other connectors are skipped. The replay ends at `until_s` of time.monotonic.
-    Without `write`, letters are only yielded; without `remember`, the progress is not committed.
+    replay continues after this batch. Letters of other connectors are skipped. The replay ends at `until_s` of
+    time.monotonic. Without `write`, letters are only yielded; without `remember`, the progress is not committed.
 
-    Raises KafkaUnavailable; some letters of the current batch may have been written then. Raises CannotReplay for a
-    letter without an allowed target, before its batch is written.
+    Raises KafkaUnavailable; in this case, some letters of the current batch may have been written. Raises CannotReplay
+    for a letter without an allowed target, before the letter's batch is written.
     """
     scan = _Scan(kafka, queue, spans, until_s)
     letters = ((letter, targets.find_target(letter, kafka.partitions)) for letter in scan.letters())

@@ -11,7 +11,7 @@ from kraal.dead_letters.api import LettersKafka, OffsetRange
 from kraal.dead_letters.records import DeadLetter
 
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
-GROUPS: Final = "kraal-dlq-replay"
+GROUP_PREFIX: Final = "kraal-dlq-replay"
 """Prefix of the consumer groups that store the progress of replays, `PREFIX/TOPIC` or `PREFIX/TOPIC/CONNECTOR`."""
 
 
@@ -29,7 +29,11 @@ class DeadLetterQueue:
     @property
     def group(self) -> str:
         """The consumer group that stores the progress of replays."""
-        names = (GROUPS, self.topic) if self.connector is None else (GROUPS, self.topic, self.connector)
+        names = (
+            (GROUP_PREFIX, self.topic)
+            if self.connector is None
+            else (GROUP_PREFIX, self.topic, self.connector)
+        )
         return "/".join(names)
 
     def contains(self, letter: DeadLetter) -> bool:

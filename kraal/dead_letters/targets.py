@@ -33,7 +33,7 @@ class Targets:
     to: str | None = None
     """The topic for all letters; None for the topics in their headers."""
     topics: frozenset[str] | None = None
-    """The topics allowed in headers; None for any except internal ones."""
+    """The topics that are allowed in headers; None to allow all topics except internal ones."""
     internal: frozenset[str] = field(default=frozenset())
     """The internal topics of the Connect cluster, if they are known."""
 
@@ -41,8 +41,8 @@ class Targets:
         """Return the target of a letter: the original partition, or the topic `to`.
 
         `partitions` contains the number of partitions by topic. The original partition also contains the other records
-        with the same key. Records of sources have no partition; they and records whose partition does not exist are
-        partitioned by key. Raises CannotReplay.
+        with the same key. A letter is partitioned by key if the original partition does not exist, or if it has none,
+        like the letters of sources. Raises CannotReplay.
         """
         fields = letter.error_fields
         topic = fields.get("topic") if self.to is None else self.to

@@ -20,7 +20,7 @@ _TIMEOUT_S = 4.0
 
 
 def check_kafka(subject: Subject) -> Iterator[Finding]:
-    """Check the brokers, and the topics of a distributed worker. Waits at most a few seconds for each response."""
+    """Check the brokers, and the topics of a distributed worker. Waits a few seconds for each response."""
     config = subject.config
     if config is None:
         return
@@ -32,7 +32,7 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
         if subject.distributed is not None:
             yield Finding("topics.exist", Level.SKIPPED, "The internal topics cannot be looked up")
         return
-    yield passed("broker.reachable", f"The cluster {cluster} answers at {config.bootstrap_servers}")
+    yield passed("broker.reachable", f"The cluster {cluster} responds at {config.bootstrap_servers}")
     if subject.distributed is not None:
         admin = TopicAdmin(options, client_id="kraal-doctor", timeout_s=_TIMEOUT_S)
         try:
@@ -44,12 +44,12 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
 def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Finding]:
     """Check the internal topics of a distributed worker and the permissions of its user."""
     topics = (config.config_topic, config.offset_topic, config.status_topic)
-    storages = [describe_storage(admin, each) for each in topics]
-    for each in storages:
-        single = each.topic is config.config_topic
-        yield from check_topic(each, single=single, creates_topics=config.creates_topics)
+    storages = [describe_storage(admin, topic) for topic in topics]
+    for storage in storages:
+        single = storage.topic is config.config_topic
+        yield from check_topic(storage, single=single, creates_topics=config.creates_topics)
     reader = PermissionsReader(admin, config.group_client)
-    missing = [each.topic for each in storages if each.is_missing]
+    missing = [storage.topic for storage in storages if storage.is_missing]
     yield check_times(admin, storages)
     yield from check_permissions(reader, config, storages)
     if missing and config.creates_topics:

@@ -56,8 +56,10 @@ def check_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
     """Check that the timestamp of a topic's latest record, in seconds since the epoch, is not in the future."""
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
-        return passed("clock.records", f"The topic {topic} has no record from the future")
-    what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind the writer's"
+        return passed("clock.records", f"The topic {topic} has no record with a timestamp in the future")
+    what = (
+        f"A record of the topic {topic} is {ahead_s:,.0f} s in the future: this clock is behind the writer's"
+    )
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 

@@ -65,11 +65,11 @@ def diagnose_unreachable(servers: str, client: Mapping[str, str], error: KraalEr
     Args:
         servers: the value of `bootstrap.servers`.
         client: the settings of the client that failed, with Connect's names.
-        error: of that client.
+        error: the error of that client.
     """
     causes = _try_servers(servers, client)
     if causes:
-        what = f"no Kafka broker responds at {servers}: {'; '.join(each.what for each in causes)}"
+        what = f"no Kafka broker responds at {servers}: {'; '.join(cause.what for cause in causes)}"
         return Finding("broker.reachable", Level.ERROR, what, causes[0].fix)
     protocol = (client.get("security.protocol") or SecurityProtocol.PLAINTEXT).upper()
     return Finding("broker.reachable", Level.ERROR, *describe_broker_error(str(error), protocol))
@@ -91,10 +91,10 @@ def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
     what = f"{servers}: connected, but the broker does not respond with security.protocol={protocol}"
     if "SASL" in protocol:
         return what, "Check that a Kafka broker listens on this port; the broker's log may have the reason."
-    wanted = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+    suggestion = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
     return (
         what,
-        f"If the listener requires SASL, set security.protocol={wanted} and `sasl.*`; else see the broker's log.",
+        f"If the listener requires SASL, set security.protocol={suggestion} and `sasl.*`; else see the broker's log.",
     )
 
 
@@ -191,7 +191,7 @@ def _diagnose_handshake(error: OSError, server: str, protocol: str) -> Cause:
     """Diagnose a TLS handshake failure not caused by the certificate or a timeout."""
     listeners = (
         "Compare `bootstrap.servers` and `security.protocol` with `listeners` and `listener.security.protocol.map` in "
-        f"the broker's settings: the port must be that of a listener with {protocol}"
+        f"the broker's settings: the port must belong to a listener with {protocol}"
     )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
         what = f"{server} closes the connection during the TLS handshake, which security.protocol={protocol} requires"

@@ -1,6 +1,6 @@
 """Checks of connectors and tasks, from `GET /connectors?expand=status&expand=info&expand=progress`. Pure.
 
-Java workers ignore `progress`. The shape: `{name: {"status": {…}, "info": {…}[, "progress": {…}]}}`.
+Java workers ignore `progress`. Format: `{name: {"status": {…}, "info": {…}[, "progress": {…}]}}`.
 """
 
 from __future__ import annotations
@@ -23,47 +23,49 @@ _ENDINGS: Final = ("Connector", "HeaderConverter", "Converter", "Transformation"
 
 def workers(expanded: Expanded) -> list[str]:
     """Return the sorted ids, `host:port`, of the workers that run connectors or tasks."""
-    ids = {str(part.get("worker_id") or "") for each in expanded.values() for part in _instances(each)}
+    ids = {str(part.get("worker_id") or "") for entry in expanded.values() for part in _instances(entry)}
     return sorted(ids - {""})
 
 
 def check_failed(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each failed connector, and one per connector for its failed tasks."""
     all_ok = True
-    for name, each in expanded.items():
+    for name, entry in expanded.items():
         fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
-        connector, *tasks = _instances(each)
+        connector, *tasks = _instances(entry)
         if connector.get("state") == _FAILED:
             what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             all_ok = False
         if failures := [task for task in tasks if task.get("state") == _FAILED]:
-            count, places = len(failures), _format_workers(failures)
-            what = f"{count} of {len(tasks)} tasks of {name} have failed, {places}: {_cause(failures[0])}"
+            count, locations = len(failures), _format_workers(failures)
+            what = f"{count} of {len(tasks)} tasks of {name} have failed, {locations}: {_cause(failures[0])}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             all_ok = False
     if all_ok:
-        tasks_of_all = sum(len(_instances(each)) - 1 for each in expanded.values())
+        task_count = sum(len(_instances(entry)) - 1 for entry in expanded.values())
         yield passed(
-            "connectors.failed", f"None of {len(expanded)} connectors and {tasks_of_all} tasks has failed"
+            "connectors.failed", f"None of {len(expanded)} connectors and {task_count} tasks has failed"
         )
 
 
 def check_stalled(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each stalled task; only Kraal's workers report them."""
-    if not any("progress" in each for each in expanded.values()):
+    if not any("progress" in entry for entry in expanded.values()):
         if expanded:
             yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not report stalled tasks")
         return
-    causes = {name: (each.get("progress") or {}).get("stall_cause") for name, each in expanded.items()}
+    causes = {name: (entry.get("progress") or {}).get("stall_cause") for name, entry in expanded.items()}
     for name, cause in causes.items():
         if cause:
             what = f"The connector {name} makes no progress: {cause}"
-            yield Finding("connectors.stalled", Level.WARNING, what, "Look at the cause and at its log.")
+            yield Finding(
+                "connectors.stalled", Level.WARNING, what, "Check the cause and the connector's log."
+            )
     stalled_tasks = [
         (name, task)
-        for name, each in expanded.items()
-        for task in (each.get("progress") or {}).get("tasks", ())
+        for name, entry in expanded.items()
+        for task in (entry.get("progress") or {}).get("tasks", ())
         if task.get("stalled")
     ]
     for name, task in stalled_tasks:
@@ -73,17 +75,17 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
         what = (
             f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{since}{cause}"
         )
-        fix = "Look at the system that it reads or writes; a restart of the task helps if a call hangs."
+        fix = "Check the system that the task reads from or writes to; if a call hangs, restart the task."
         yield Finding("connectors.stalled", Level.WARNING, what, fix)
     silent = sorted(
         {
             str(worker)
-            for each in expanded.values()
-            for worker in (each.get("progress") or {}).get("silent", ())
+            for entry in expanded.values()
+            for worker in (entry.get("progress") or {}).get("silent", ())
         }
     )
     if silent:
-        what = f"Of the tasks on {', '.join(silent)} it is unknown whether they are stalled"
+        what = f"It is unknown whether the tasks on {', '.join(silent)} are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
     elif not stalled_tasks and not any(causes.values()):
         yield passed("connectors.stalled", "No task is stalled")
@@ -92,13 +94,13 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
 def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Yield a finding for each class in a connector's config that the worker at `url` does not list.
 
-    Workers before Kafka 3.2 list only connectors; then only these are checked.
+    For workers before Kafka 3.2, which list only connectors, only connector classes are checked.
     """
     known_names = {name for plugin in installed for name in _class_aliases(str(plugin.get("class") or ""))}
     all_kinds = any(plugin.get("type") == "converter" for plugin in installed)
     users: dict[str, list[str]] = {}
-    for name, each in expanded.items():
-        config: Mapping[str, Any] = (each.get("info") or {}).get("config") or {}
+    for name, entry in expanded.items():
+        config: Mapping[str, Any] = (entry.get("info") or {}).get("config") or {}
         for class_name in _plugin_classes(config, all_kinds=all_kinds):
             if class_name not in known_names and "${" not in class_name:
                 users.setdefault(class_name, []).append(name)
@@ -110,9 +112,9 @@ def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]
         yield passed("connectors.plugins", f"{url} has the plugins of all connectors")
 
 
-def _instances(each: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _instances(connector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the statuses of a connector and its tasks."""
-    status: Mapping[str, Any] = each.get("status") or {}
+    status: Mapping[str, Any] = connector.get("status") or {}
     return [status.get("connector") or {}, *(status.get("tasks") or ())]
 
 
@@ -129,9 +131,9 @@ def _plugin_classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[s
     keys = ["connector.class"]
     if all_kinds:
         keys += _CONVERTERS
-        for each in _LISTS:
-            aliases = [alias.strip() for alias in str(config.get(each) or "").split(",")]
-            keys += [f"{each}.{alias}.type" for alias in aliases if alias]
+        for list_key in _LISTS:
+            aliases = [alias.strip() for alias in str(config.get(list_key) or "").split(",")]
+            keys += [f"{list_key}.{alias}.type" for alias in aliases if alias]
     yield from dict.fromkeys(str(config[key]).strip() for key in keys if config.get(key))
 
 

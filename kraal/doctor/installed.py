@@ -16,9 +16,7 @@ from kraal.core.printable import join_first
 from kraal.doctor.finding import Finding, Level, passed
 
 _MAX_SHOWN = 3
-_REINSTALL = (
-    "Install Kraal again, in an environment of its own: pip install --force-reinstall --no-deps kraal"
-)
+_REINSTALL = "Reinstall Kraal in a separate environment: pip install --force-reinstall --no-deps kraal"
 
 
 def check_installed() -> Iterator[Finding]:
@@ -26,16 +24,16 @@ def check_installed() -> Iterator[Finding]:
     try:
         kraal = distribution("kraal")
     except PackageNotFoundError:
-        yield Finding("install.files", Level.SKIPPED, "Kraal is not installed, but runs from its source")
+        yield Finding("install.files", Level.SKIPPED, "Kraal runs from its source without being installed")
         return
     yield from check_files(kraal, distributions())
 
 
 def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
     """Check the files of a distribution; owners of replaced files are searched in `others`."""
-    recorded = [each for each in kraal.files or () if each.hash is not None and _is_code(each)]
-    missing = [str(each) for each in recorded if not _installed_path(each).is_file()]
-    changed = [str(each) for each in recorded if str(each) not in missing and not _is_as_recorded(each)]
+    recorded = [file for file in kraal.files or () if file.hash is not None and _is_code(file)]
+    missing = [str(file) for file in recorded if not _installed_path(file).is_file()]
+    changed = [str(file) for file in recorded if str(file) not in missing and not _is_as_recorded(file)]
     if missing:
         yield Finding(
             "install.files",
@@ -45,13 +43,13 @@ def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator
         )
     owners = _find_owners(changed, others)
     if owners:
-        replaced = [each for each in changed if each in owners]
+        replaced = [file for file in changed if file in owners]
         packages = ", ".join(sorted({*owners.values()}))
         what = f"{packages} has replaced files of Kraal: {join_first(replaced, _MAX_SHOWN)}"
         yield Finding("install.files", Level.ERROR, what, _REINSTALL)
-    modified = [each for each in changed if each not in owners]
+    modified = [file for file in changed if file not in owners]
     if modified:
-        what = f"Files of Kraal are not those that were installed: {join_first(modified, _MAX_SHOWN)}"
+        what = f"Files of Kraal differ from its RECORD: {join_first(modified, _MAX_SHOWN)}"
         yield Finding("install.files", Level.WARNING, what, _REINSTALL)
     if not recorded:
         yield Finding(
@@ -60,7 +58,7 @@ def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator
             "Kraal's code is not in its distribution: the installation is editable",
         )
     elif not missing and not changed:
-        yield passed("install.files", f"Kraal's {len(recorded):,} files are those that were installed")
+        yield passed("install.files", f"Kraal's {len(recorded):,} files match its RECORD")
 
 
 def _is_code(file: PackagePath) -> bool:
@@ -85,9 +83,9 @@ def _find_owners(changed: Collection[str], distributions: Iterable[Distribution]
         return {}
     changed_files = {*changed}
     return {
-        str(file): each.name
-        for each in distributions
-        if each.name != "kraal"
-        for file in each.files or ()
+        str(file): other.name
+        for other in distributions
+        if other.name != "kraal"
+        for file in other.files or ()
         if str(file) in changed_files
     }

@@ -46,13 +46,13 @@ def check_advertised(url: str, *, is_standalone: bool) -> Finding:
     """Check the advertised URL, which a standalone worker does not require."""
     host = urlsplit(url).hostname or ""
     try:
-        addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError as exc:
         what = f"The advertised host {host} cannot be resolved: {exc.strerror or exc}"
         fix = "Set `rest.advertised.host.name` to a name that all workers can resolve."
         return Finding("listeners.advertised", Level.HINT if is_standalone else Level.ERROR, what, fix)
     if not is_standalone and all(
-        ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses
+        ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in addresses
     ):
         what = f"The advertised host {host} is this machine's loopback address, so other machines cannot reach it"
         fix = "Set `rest.advertised.host.name`, unless all workers run on this machine."

@@ -40,7 +40,7 @@ def available_memory() -> int | None:
     The limit of a container may be lower than the machine's memory. Source: cgroup-v2 of Linux, where a container sees
     its own group at the root.
     """
-    sizes = [each for each in (_machine_memory(), _container_memory()) if each is not None]
+    sizes = [size for size in (_machine_memory(), _container_memory()) if size is not None]
     return min(sizes, default=None)
 
 
@@ -68,8 +68,8 @@ def check_memory(available: int) -> Finding:
     """Check the available memory, in bytes."""
     if available >= MIN_MEMORY:
         return passed("machine.memory", f"{available // _MB:,} MB of memory are available")
-    needed = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
-    what = f"Only {available // _MB:,} MB of memory are available; {needed}"
+    requirement = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
+    what = f"Only {available // _MB:,} MB of memory are available; {requirement}"
     fix = "Add memory to the machine or container, or stop other programs."
     return Finding("machine.memory", Level.WARNING, what, fix)
 
@@ -91,14 +91,12 @@ def scratch_parent(subject: Subject) -> Path:
 
 def check_disk(directory: Path) -> Finding:
     """Check the directory, or its nearest existing parent."""
-    existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
+    existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     if not existing.is_dir():
         what = f"{existing} is not a directory, so scratch files cannot be created in {directory}"
         return Finding("machine.disk", Level.ERROR, what, "Set kraal.data.dir to a directory.")
     if not os.access(existing, os.W_OK | os.X_OK):
-        fix = (
-            f"Let the worker's user write there: chown, or set kraal.data.dir. Its user id is {os.geteuid()}."
-        )
+        fix = f"Let the worker's user (id {os.geteuid()}) write to the directory (chown), or set kraal.data.dir."
         return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
     free = shutil.disk_usage(existing).free
     if free >= MIN_DISK:

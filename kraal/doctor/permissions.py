@@ -31,11 +31,11 @@ def check_permissions(
     reader: Reader, config: DistributedConfig, storages: Sequence[Storage]
 ) -> Iterator[Finding]:
     """Check the permissions of a distributed worker's user on the existing topics and on its group."""
-    for each in storages:
-        if each.is_missing:
+    for storage in storages:
+        if storage.is_missing:
             continue
         try:
-            yield from check_topic_permissions(each.topic, parse_description(each.description))
+            yield from check_topic_permissions(storage.topic, parse_description(storage.description))
         except StoreError as exc:
             yield Finding("acls.topics", Level.SKIPPED, str(exc))
     try:
@@ -93,14 +93,14 @@ def check_create_permission(cluster: Cluster, missing: Iterable[InternalTopic]) 
 
 def list_transactional_ids(config: DistributedConfig) -> Finding:
     """List the transactional ids used by exactly-once support, because brokers do not report permissions for them."""
-    needed = [f"`{config.transactional_id}`"]
+    ids = [f"`{config.transactional_id}`"]
     if config.exactly_once is ExactlyOnce.ENABLED:
-        needed.append(f"all that begin with `{config.group_id}-`")
+        ids.append(f"all that begin with `{config.group_id}-`")
     what = "The brokers do not report whether the worker's user may use the transactional ids of exactly-once support"
-    fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(needed)}. {_PAGE}"
+    fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(ids)}. {_PAGE}"
     return Finding("acls.transactions", Level.HINT, what, fix)
 
 
 def _join_operations(operations: Iterable[str]) -> str:
     """Join operations for a sentence in a fixed order, such as `read or write`."""
-    return " or ".join(each.lower() for each in sorted(operations))
+    return " or ".join(operation.lower() for operation in sorted(operations))

@@ -25,26 +25,28 @@ def check_jars(entries: Iterable[str], catalog: Iterable[JavaPlugin]) -> Iterato
     contents = read_plugin_jars(
         [plugin_path for entry in entries for plugin_path in plugin_paths(Path(entry))]
     )
-    for each in contents.unreadable:
-        yield Finding("plugins.jars", Level.ERROR, f"A jar of a plugin cannot be read: {each}", _NOT_READ)
+    for jar in contents.unreadable:
+        yield Finding("plugins.jars", Level.ERROR, f"A jar of a plugin cannot be read: {jar}", _NOT_READ)
     copies = merge_catalog(contents.copies, catalog)
     duplicate_findings = [*find_duplicates(copies)]
     yield from duplicate_findings
     if copies and not duplicate_findings:
-        classes = len({each.class_name for each in copies})
+        classes = len({copy.class_name for copy in copies})
         yield passed("plugins.classes", f"Each of the {classes:,} plugins in plugin.path occurs once")
     yield from find_libraries(contents)
 
 
 def merge_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list[Copy]:
     """Return the copies with the versions from the catalog, and copies found only in the catalog."""
-    merged = {(each.class_name, each.jar): each for each in copies}
+    merged = {(known_copy.class_name, known_copy.jar): known_copy for known_copy in copies}
     for plugin in catalog:
         if plugin.is_service:
             continue
         plugin_path = "/" + plugin.location.removeprefix("file:").strip("/")
         matches = [
-            each for each in copies if (each.class_name, each.plugin_path) == (plugin.class_name, plugin_path)
+            known_copy
+            for known_copy in copies
+            if (known_copy.class_name, known_copy.plugin_path) == (plugin.class_name, plugin_path)
         ]
         jar = matches[0].jar if len(matches) == 1 else plugin_path
         if len(matches) <= 1:
@@ -59,16 +61,16 @@ def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
     Several plugins often contain the same version of a transform or converter, which is harmless.
     """
     by_class: dict[str, list[Copy]] = defaultdict(list)
-    for each in copies:
-        by_class[each.class_name].append(each)
+    for copy in copies:
+        by_class[copy.class_name].append(copy)
     sets: dict[tuple[Copy, ...], list[str]] = defaultdict(list)
     for name, same_class in by_class.items():
-        differ = len({each.version for each in same_class}) > 1
+        differ = len({copy.version for copy in same_class}) > 1
         if len(same_class) > 1 and (differ or same_class[0].is_connector):
             sets[
                 tuple(
-                    Copy("", each.plugin_path, each.jar, each.version, each.is_connector)
-                    for each in same_class
+                    Copy("", copy.plugin_path, copy.jar, copy.version, copy.is_connector)
+                    for copy in same_class
                 )
             ].append(name)
     for jars, classes in sets.items():
@@ -76,12 +78,12 @@ def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
 
 
 def _duplicate_finding(copies: Sequence[Copy], classes: Sequence[str]) -> Finding:
-    jars = ", ".join(f"{each.jar} ({each.version or 'unknown version'})" for each in copies)
+    jars = ", ".join(f"{copy.jar} ({copy.version or 'unknown version'})" for copy in copies)
     what = f"{join_first(classes, _MAX_SHOWN)}: in {jars}"
-    if len({each.plugin_path for each in copies}) < len(copies):
+    if len({copy.plugin_path for copy in copies}) < len(copies):
         fix = "Remove all but one of the jars; they belong to one plugin, and it is undefined which one Java loads."
         return Finding("plugins.classes", Level.WARNING, what, fix)
-    if len({each.version for each in copies}) == len(copies):
+    if len({copy.version for copy in copies}) == len(copies):
         fix = "None if the newest version is intended; configs select one with keys such as connector.plugin.version."
         return Finding("plugins.classes", Level.HINT, what, fix)
     fix = "Remove all but one; it is undefined which one is used."

@@ -68,7 +68,7 @@ def plugin_paths(entry: Path) -> Sequence[Path]:
     if _is_jar(entry):
         return [entry]
     try:
-        return sorted(each for each in entry.iterdir() if each.is_dir() or _is_jar(each))
+        return sorted(path for path in entry.iterdir() if path.is_dir() or _is_jar(path))
     except OSError:
         return []
 
@@ -93,8 +93,8 @@ def _read_jar(contents: Contents, plugin_path: Path, jar: Path, archive: zipfile
         if _SERVICES + service in names:
             text = archive.read(_SERVICES + service).decode("utf-8", "replace")
             contents.copies += (
-                Copy(each, str(plugin_path), str(jar), version, service in _CONNECTORS)
-                for each in _parse_service_file(text)
+                Copy(class_name, str(plugin_path), str(jar), version, service in _CONNECTORS)
+                for class_name in _parse_service_file(text)
             )
     libraries = dict.fromkeys(
         f"{library} ({jar.name})" for file, library in _LIBRARY_FILES.items() if file in names

@@ -44,7 +44,7 @@ def run_checks(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[
                 *findings[name],
                 _crash_finding(f"The check of {name} took more than {limit_s:g} s"),
             ]
-    return [finding for each in findings.values() for finding in each]
+    return [finding for check_findings in findings.values() for finding in check_findings]
 
 
 def _crash_finding(what: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Checks of running Kraal and Java workers over REST. Only GETs.
+"""Checks of running Kraal and Java workers over REST. All requests are GETs.
 
 Only requests to the worker at the given URL have the user's credentials; requests to other workers have none.
 """
@@ -40,7 +40,7 @@ class Worker:
 def check_running(target: Target) -> Iterator[Finding]:
     """Check a worker, its connectors and tasks, and the workers that run them.
 
-    Blocks for a few timeouts of the target at most.
+    Blocks for at most a few times the target's timeout.
     """
     with Rest(target) as rest:
         try:
@@ -78,7 +78,7 @@ def describe_worker(worker: Worker) -> Finding:
     """Check whether a worker has reached Kafka."""
     if worker.cluster_id is None:
         what = f"{worker.url} responds ({worker.version}), but has not reached Kafka yet"
-        fix = "Look into the worker's log, and run `kraal doctor worker.properties` on its machine."
+        fix = "See the worker's log, and run `kraal doctor worker.properties` on its machine."
         return Finding("worker.reachable", Level.WARNING, what, fix)
     return passed(
         "worker.reachable", f"{worker.url} responds ({worker.version}), on Kafka cluster {worker.cluster_id}"
@@ -91,36 +91,36 @@ def check_health(rest: Rest) -> Iterator[Finding]:
         response = rest.get("health")
     except RequestRejected as exc:
         if exc.is_unknown_endpoint:
-            yield Finding("worker.health", Level.SKIPPED, "The worker is older than /health")
+            yield Finding("worker.health", Level.SKIPPED, "The worker does not support /health")
             return
-        fix = "Look into the worker's log; restart the worker if this lasts."
+        fix = "See the worker's log; restart the worker if this lasts."
         yield Finding("worker.health", Level.ERROR, f"The worker is not healthy: {exc.text}", fix)
         return
     except KraalError as exc:
-        yield Finding("worker.health", Level.ERROR, str(exc), "Look into the worker's log.")
+        yield Finding("worker.health", Level.ERROR, str(exc), "See the worker's log.")
         return
     yield passed("worker.health", str(response.get("message")))
     for part in response.get("down", ()):
         what = f"The worker's {part['part']} is down: {part['why']}"
-        fix = "Remove the cause; the worker starts the part again by itself. Its log says more."
+        fix = "Remove the cause; the worker restarts the component automatically. See the worker's log."
         yield Finding("worker.parts", Level.WARNING, what, fix)
 
 
 def check_others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:
     """Check the workers that run connectors and tasks, at their advertised addresses."""
     scheme = target.url.partition("://")[0]
-    urls = [url for each in ids if (url := f"{scheme}://{each}") != target.url]
+    urls = [url for worker_id in ids if (url := f"{scheme}://{worker_id}") != target.url]
     with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="doctor worker") as pool:
         responses = [*pool.map(lambda url: _request_other_worker(target, url), urls[:_MAX_OTHERS])]
-    answered = [each for each in responses if isinstance(each, Worker)]
-    for each in answered:
-        if each.clock.level is not Level.OK:
-            yield each.clock
+    responding = [each for each in responses if isinstance(each, Worker)]
+    for other in responding:
+        if other.clock.level is not Level.OK:
+            yield other.clock
     for response in responses:
         if isinstance(response, Finding):
             yield response
-    if answered or urls:
-        yield check_versions([worker, *answered], unknown=len(urls) - len(answered))
+    if responding or urls:
+        yield check_versions([worker, *responding], unknown=len(urls) - len(responding))
 
 
 def _request_other_worker(target: Target, url: str) -> Worker | Finding:
@@ -146,9 +146,9 @@ def _request_other_worker(target: Target, url: str) -> Worker | Finding:
 def check_versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
     """Check that all workers have the same version; `unknown` is the number of workers that did not report it."""
     by_version: dict[str, list[str]] = {}
-    for each in workers:
-        by_version.setdefault(each.version, []).append(each.url)
-    suffix = f"; {unknown} more did not report theirs" if unknown else ""
+    for worker in workers:
+        by_version.setdefault(worker.version, []).append(worker.url)
+    suffix = f"; {unknown} more did not report a version" if unknown else ""
     if len(by_version) == 1:
         return passed("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
     listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())

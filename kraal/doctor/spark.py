@@ -36,20 +36,20 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
 
 def check_reachable(master: str) -> Finding:
     """Check that at least one master of a standalone cluster is reachable."""
-    refusals: list[str] = []
+    failures: list[str] = []
     for address in master.removeprefix(_STANDALONE).split(","):
         host, _, port = address.rpartition(":")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S):
                 return passed("spark.master", f"{address} accepts connections")
         except (OSError, ValueError) as exc:
-            refusals.append(f"{address} ({exc})")
-    what = f"No master of {master} accepts connections: {', '.join(refusals)}"
+            failures.append(f"{address} ({exc})")
+    what = f"No master of {master} accepts connections: {', '.join(failures)}"
     return Finding("spark.master", Level.ERROR, what, f"Start the master, or correct {_MASTER}.")
 
 
 def check_secret(spark: Mapping[str, str]) -> Finding:
-    """Check whether the cluster requires a secret; a missing secret is reported with the worker's config."""
+    """Check whether the cluster requires a secret; a missing secret is an error of the worker's config."""
     if spark.get("spark.authenticate", "true") == "false":
         what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
         fix = "Set spark.authenticate.secret for the cluster and for the worker."

@@ -87,19 +87,19 @@ def _check_settings(
         yield Finding(
             "topics.cleanup", Level.ERROR, what, f"Change it: {_change_command(storage, _POLICY, 'compact')}"
         )
-    needed = int(settings.get(_MIN_IN_SYNC) or 0)
-    if 0 < description.replicas < needed:
+    min_in_sync = int(settings.get(_MIN_IN_SYNC) or 0)
+    if 0 < description.replicas < min_in_sync:
         what = (
-            f"The topic {name} has {_MIN_IN_SYNC}={needed}, but {_replicas(description.replicas)}: nothing can be "
+            f"The topic {name} has {_MIN_IN_SYNC}={min_in_sync}, but {_replicas(description.replicas)}: nothing can be "
             "written to it"
         )
         change = _change_command(storage, _MIN_IN_SYNC, str(description.replicas))
         fix = f"Add replicas with kafka-reassign-partitions.sh, or lower {_MIN_IN_SYNC}: {change}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
-    elif description.replicas and description.in_sync < max(needed, 1):
+    elif description.replicas and description.in_sync < max(min_in_sync, 1):
         what = (
             f"A partition of the topic {name} has {_replicas(description.in_sync, 'in-sync ')}, but needs "
-            f"at least {max(needed, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
+            f"at least {max(min_in_sync, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
         )
         tool = f"kafka-topics.sh --bootstrap-server {storage.brokers} --describe --topic {name}"
         fix = f"Start the brokers that hold its replicas; list them with {tool}"
@@ -121,15 +121,15 @@ def check_creation(cluster: Cluster, missing: Sequence[InternalTopic]) -> Iterat
 def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
     """Check this machine's clock against the latest records of the existing topics."""
     times: dict[str, int] = {}
-    for each in storages:
-        if isinstance(each.description, StoreError):  # reported by the finding for the topic
+    for storage in storages:
+        if isinstance(storage.description, StoreError):  # reported by the finding for the topic
             continue
         try:
-            latest_ms = admin.latest_time_ms(each.topic.name, each.description.partitions)
+            latest_ms = admin.latest_time_ms(storage.topic.name, storage.description.partitions)
         except StoreError:
             continue
         if latest_ms is not None:
-            times[each.topic.name] = latest_ms
+            times[storage.topic.name] = latest_ms
     if not times:
         return Finding(
             "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
@@ -148,7 +148,7 @@ def _unknown_finding(storage: Storage, reason: str, *, creates_topics: bool) -> 
         fix = "Create it with `kraal topics create WORKER.properties`, as a user who may create topics."
         return Finding("topics.exist", Level.ERROR, what, fix)
     what = f"The topic {topic.name} does not exist; the first worker tries to create it"
-    fix = f"Nothing, if the worker may create topics; otherwise create it, compacted ({topic.key})."
+    fix = f"None if the worker may create topics; otherwise, create a compacted topic ({topic.key})."
     return Finding("topics.exist", Level.HINT, what, fix)
 
 

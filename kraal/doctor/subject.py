@@ -22,7 +22,7 @@ _DISTRIBUTED = ("group.id", "config.storage.topic")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A worker, as far as its properties file is valid."""
+    """A worker, described by the valid part of its properties file."""
 
     file: Path | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
@@ -42,15 +42,17 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     try:
         raw = read_properties(file, _WHAT)
         load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_standalone
-        config: WorkerConfig = load(file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
+        config: WorkerConfig = load(
+            file, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
+        )
     except ConfigInvalid as exc:
         fix = f"Correct {file}; docs/reference describes every key."
-        return Subject(file, raw), [_error_finding(each, fix) for each in exc.errors or [str(exc)]]
+        return Subject(file, raw), [_error_finding(error, fix) for error in exc.errors or [str(exc)]]
     except KraalError as exc:
         return Subject(file, raw), [_error_finding(str(exc), f"Correct {file}.")]
     kind = "distributed" if isinstance(config, DistributedConfig) else "standalone"
     fix = f"Correct or remove the setting in {file}; docs/reference describes every key."
-    warnings = [Finding("config.warning", Level.WARNING, each, fix) for each in config.warnings]
+    warnings = [Finding("config.warning", Level.WARNING, warning, fix) for warning in config.warnings]
     return Subject(file, raw, config), [
         passed("config.valid", f"{file} is valid for a {kind} worker"),
         *warnings,

@@ -1,4 +1,6 @@
-"""The interface of the engine, which runs the batches of tasks. Spark implements it; `kraal.testing` has a fake.
+"""The interface of the engine, which runs the batches of tasks.
+
+`kraal.engine.engine` implements it with Spark, and `kraal.testing` provides a fake.
 
 A task actor opens a `Run` and requests one batch after another; the run calls `report` with events, on any thread, and
 the actor turns each event into a message to itself. So actors never block on Spark, and the engine may combine small
@@ -6,7 +8,7 @@ batches of several tasks into one job.
 
     open(spec, offsets) ──► Opened
     next()              ──► BatchDone | Failed           (once there is data)
-    commit(offsets)     ──► Committed | Failed           (sinks: after BatchDone; sources: the actor stores)
+    commit(offsets)     ──► Committed | Failed           (sinks only, after BatchDone; actors store sources' offsets)
     hold()              ──► Held                         (pause: a running batch ends and is reported first)
     stop()              ──► Stopped                      (a running batch ends and is reported first)
     cancel()            ──► Stopped                      (a running batch is abandoned; it may still have written)
@@ -83,8 +85,8 @@ class Transactions(Protocol):
     ) -> None:
         """Send records: the column `value`, and optionally `topic`, `key`, `headers`, `partition`, `timestamp`.
 
-        `placed` maps row numbers to functions that receive the offsets of these records before `commit` returns; for
-        plugins that track offsets.
+        `placed` maps row numbers to functions that receive the offsets of these rows before `commit` returns.
+        Sources that track offsets require it.
         """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
@@ -167,13 +169,13 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone:
-    """A batch was written. The actor stores a source's `offsets`, and passes a sink's to `commit` (opaque)."""
+    """A batch was written. The actor stores the `offsets` of a source; it passes those of a sink to `commit`."""
 
     offsets: Mapping[SourcePartition, Offset]
     records: int
     """Number of records written."""
     topics: frozenset[TopicName]
-    """Topics that a source has written to, or whose records a sink has decoded, before transforms (KIP-558)."""
+    """Topics that a source has written to, or original topics of records that a sink has decoded (KIP-558)."""
     duration_s: float
     poll_s: float = 0.0
     """For sources, the duration of the poll that returned the batch."""
@@ -214,14 +216,14 @@ class Failed:
 
     trace: str
     engine_lost: bool = False
-    """Whether Spark, or the plugins' JVM, exited during the run; such tasks restart when it is up again."""
+    """Whether Spark or the plugins' JVM exited during the run. The task is restarted once that process is up again."""
     errors: ErrorCounts = NO_ERRORS
     """The record errors of the failed batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The run was stopped and is closed. `clean` is whether no batch was abandoned, so that each write was reported."""
+    """The run was stopped and is closed. `clean` is False if a batch was abandoned, which may have been written."""
 
     clean: bool
 
@@ -285,7 +287,7 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class EngineStarting:
-    """Spark is starting; `reason` is the message for users: the first start, or the cause of the last session's end."""
+    """Spark is starting. `reason` is a message for users, which contains the cause if the last session has ended."""
 
     reason: str
     out_of_memory: bool = False
@@ -301,7 +303,7 @@ EngineState = EngineStarting | EngineReady
 
 
 class Engine(Protocol):
-    """Runs tasks."""
+    """An engine, which runs tasks."""
 
     @property
     def state(self) -> EngineState:
@@ -319,7 +321,7 @@ class Engine(Protocol):
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Start the engine for the tasks of these connectors, unless it was started, and return whether it is up.
 
-        References in the configs are unresolved. Thread-safe; returns at once.
+        `${…}` references in the configs need not be resolved. Thread-safe; returns at once.
         """
 
     def waiting_reason(self) -> str | None:

@@ -39,8 +39,8 @@ _CONSUMER_DEFAULTS = {
     "receive.buffer.bytes": "1048576",
 }
 _RANGE_DEFAULTS = {"fetch.max.wait.ms": "5"}
-"""At the end of a log, the offset request of Spark's reader waits behind a fetch for records beyond the range; with
-Kafka's default, for half a second.
+"""At the end of a log, the offset request of Spark's reader waits for a fetch of records beyond the range. With Kafka's
+default, this fetch takes half a second.
 """
 
 SHARED_CLIENT = "connector-producer-shared"
@@ -50,12 +50,12 @@ LANE_CLIENT = "connector-producer-lane"
 """Client id of a lane's producer."""
 _LANE_DEFAULTS = {"linger.ms": "0"}
 _LANE_BLOCK_MS = "500"
-"""How long missing metadata or a full buffer may block a lane; then a job writes the batch, and blocks instead."""
+"""How long missing metadata or a full buffer may block a lane. A job then writes the batch, and blocks instead."""
 
 WORKER_CLIENT: Final = "connector-producer-worker"
 """Client id of a producer in the worker process."""
 WORKER_DELIVERY_MS: Final = 10_000
-"""`delivery.timeout.ms` of such a producer; then a job writes the batch, and waits for the brokers."""
+"""`delivery.timeout.ms` of a producer in the worker process. After it, a job writes the batch and waits for brokers."""
 _WORKER_DEFAULTS = {
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
@@ -84,7 +84,7 @@ _NOT_FOR_SPARK = frozenset(
 )
 """Settings that Spark rejects or sets itself."""
 
-_MEMBER_DECIDES = frozenset(
+_FIXED_FOR_MEMBER = frozenset(
     {
         "auto.offset.reset",  # set by Kraal before each job
         "bootstrap.servers",
@@ -98,7 +98,7 @@ _MEMBER_DECIDES = frozenset(
 _SESSION_MS: Final = 45_000
 _HEARTBEAT_MS: Final = 3_000
 """Kafka's default values of session.timeout.ms and heartbeat.interval.ms."""
-_HEARTBEATS: Final = 6
+_MIN_HEARTBEATS: Final = 6
 """Minimum number of heartbeats per session timeout."""
 _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
     "enable.auto.commit": False,
@@ -129,8 +129,8 @@ def producer_options(
             "max.in.flight.requests.per.connection", "5"
         )
     configs["bootstrap.servers"] = bootstrap(worker, connector, "producer")
-    refused = ("key.serializer", "value.serializer", "transactional.id")
-    return {f"kafka.{key}": value for key, value in java_options(configs).items() if key not in refused}
+    excluded = ("key.serializer", "value.serializer", "transactional.id")
+    return {f"kafka.{key}": value for key, value in java_options(configs).items() if key not in excluded}
 
 
 def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
@@ -243,7 +243,7 @@ def member_config(
     ConfigInvalid with all errors.
     """
     settings = merge_layers(worker, connector, "consumer")
-    allowed = {key: value for key, value in settings.items() if key not in _MEMBER_DECIDES}
+    allowed = {key: value for key, value in settings.items() if key not in _FIXED_FOR_MEMBER}
     for key in find_unsupported(allowed):
         log.warning(
             "%s: Ignoring the consumer setting %s, which the group member does not support", task, key
@@ -254,7 +254,7 @@ def member_config(
         "group.id": f"connect-{task.connector}",
         "client.id": f"connector-consumer-{task}",
         **_MEMBER_DEFAULTS,
-        "heartbeat.interval.ms": min(_HEARTBEAT_MS, session_ms // _HEARTBEATS),
+        "heartbeat.interval.ms": min(_HEARTBEAT_MS, session_ms // _MIN_HEARTBEATS),
         **options,
         "topic.metadata.refresh.interval.ms": 5000,
         "bootstrap.servers": bootstrap(worker, connector, "consumer"),
@@ -264,8 +264,8 @@ def member_config(
 def _keys(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
     """Return a function that maps a client setting to the config key that sets it, for error messages."""
 
-    def named(key: str) -> str:
-        written = (f"{client}.override.{key}", f"{client}.{key}")
-        return next((name for name in written if name in connector or name in worker), key)
+    def find_key(key: str) -> str:
+        candidates = (f"{client}.override.{key}", f"{client}.{key}")
+        return next((name for name in candidates if name in connector or name in worker), key)
 
-    return named
+    return find_key

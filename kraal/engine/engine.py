@@ -1,4 +1,4 @@
-"""The batch engine, which runs tasks as Spark jobs. Each of its parts has a module of its own."""
+"""The batch engine, which runs tasks as Spark jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _View:
 
 
 def _await_join(settings: Mapping[str, str], group: str, member_id: str) -> None:
-    """Do not leave the group: the member's own client does so once it has joined."""
+    """Only log that the member's client will leave the group once it has joined."""
     del settings
     log.info("%s: Member %s leaves the group once it has joined", group, member_id)
 
@@ -88,8 +88,8 @@ class SparkEngine:
             leave: removes a sink task that is joining from its group; None to wait until it has joined.
             scratch: a directory that only this worker uses; None to create a temporary one.
             archive: the class archive (`kraal prepare`), which shortens the startup of the JVM.
-            at_once: whether Spark starts now. Otherwise, it starts with `is_ready_for` or the first task if it is to
-                be warmed up, else with the first batch that requires it.
+            at_once: whether Spark starts now. Otherwise, Spark starts with `is_ready_for` or the first task if it is to
+                be warmed up, and with the first batch that requires it if not.
         """
         directory = make_scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -117,7 +117,7 @@ class SparkEngine:
 
     @property
     def state(self) -> EngineState:
-        """The current state; ready if Spark was not started, because tasks start it."""
+        """The current state; `EngineReady` if Spark was not started, because tasks start it on demand."""
         return self._session.state if self._session.is_started else EngineReady()
 
     def pools(self) -> Sequence[PoolState]:
@@ -166,8 +166,8 @@ class SparkEngine:
         if not isinstance(instance, TaskId):
             return
         self.quarantine.clear(instance)
-        for each in self._runs.list_by_task(instance):
-            each.cancel()
+        for run in self._runs.list_by_task(instance):
+            run.cancel()
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs, and stop Spark and all threads; blocks for at most about `timeout_s`."""
@@ -185,7 +185,7 @@ class SparkEngine:
         for pool in self._pools():
             pool.close(max(0.1, deadline - time.monotonic()))
 
-    # --- host.Host ------------------------------------------------------------------------------------------
+    # --- run_host.Host --------------------------------------------------------------------------------------
 
     def spark_unavailable_reason(self) -> str | None:
         """Return why Spark is unavailable, or None if it is available."""
@@ -197,24 +197,24 @@ class SparkEngine:
         return self.spark_unavailable_reason() if self._has_been_up or not self._is_local else None
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return why Spark ended if it is dead or dying, otherwise None. Kills a JVM that has lost its SparkContext."""
-        if missing := self.spark_unavailable_reason():
-            return missing
+        """Return why Spark ended if its JVM is dead or dying, or None. Kills a JVM that has lost its SparkContext."""
+        if reason := self.spark_unavailable_reason():
+            return reason
         if is_context_lost(error):
             self._session.kill("its SparkContext was shut down")
         spark = self._session.current
         if spark is not None and spark.is_alive(1.0):
             return None
         for _ in range(50):
-            if missing := self.spark_unavailable_reason():
-                return missing
+            if reason := self.spark_unavailable_reason():
+                return reason
             threading.Event().wait(0.02)
         return "Spark's JVM ended"
 
     def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that an ended run's calls occupy.
 
-        Checks again later if more of its calls are queued, because they may hang as well.
+        Checks again later if more calls of the run are queued, because these may hang as well.
         """
         has_queued = [pool.abandon(owner) for pool in self._pools()]  # a list, so that each pool is called
         if any(has_queued):
@@ -226,7 +226,7 @@ class SparkEngine:
         Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown
         plugins.
         """
-        # Imported with the first task, because they import Arrow, which would delay the REST API's startup.
+        # Imported with the first task, because these modules import Arrow, which would delay the REST API's startup.
         from kraal.engine.sink.executor import SinkExecutor  # noqa: PLC0415 - see above
         from kraal.engine.source.exactly_once import TransactionalSourceExecutor  # noqa: PLC0415 - see above
         from kraal.engine.source.executor import SourceExecutor  # noqa: PLC0415 - see above

@@ -47,7 +47,7 @@ class Executor(Protocol):
 
     @property
     def pause_s(self) -> float:
-        """The time from a batch to the next poll; 0 for none."""
+        """The time from a batch to the next poll; 0 to poll at once."""
 
     @property
     def can_wait(self) -> bool:
@@ -66,25 +66,31 @@ class Executor(Protocol):
         """Whether records flow without requests; `poll(requested=False)` then returns the job that ends the flow."""
 
     def open(self) -> str | None:
-        """Open the plugin and return its version. Pool thread."""
+        """Open the plugin and return its version. Called on a pool thread."""
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
-        """Return a job if there is work; takes milliseconds. Poller thread, or a waiting thread after `wait`."""
+        """Return a job if there is work. Must return within milliseconds.
+
+        Called on the poller thread, or after `wait` on a waiting thread.
+        """
 
     def wait(self) -> None:
-        """Block briefly until a poll is likely to return records. Waiting thread. The next poll raises its errors."""
+        """Block briefly until a poll is likely to return records. Called on a waiting thread.
+
+        An error is raised by the next poll.
+        """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit a sink's offsets. Pool thread."""
+        """Commit a sink's offsets. Called on a pool thread."""
 
     def close(self) -> None:
-        """Close the plugin. Pool thread."""
+        """Close the plugin. Called on a pool thread."""
 
     def cancel(self) -> None:
         """Cancel the running job. Idempotent; must not block."""
 
     def interrupt(self) -> bool:
-        """Cancel a running job that can be launched again; return False otherwise. Threads as for `cancel`."""
+        """Cancel a running job that can be launched again; return False otherwise. Any thread, like `cancel`."""
 
 
 class NoExecutor:
@@ -120,9 +126,9 @@ class NoExecutor:
 def run_job(function: Callable[[], JobResult]) -> JobResult:
     """Run a job and return its result, which may be an exception, including SystemExit.
 
-    If brokers were unavailable to a client in the JVM, the result is a RetriableError: Spark's readers fail after
-    minutes, its writers after `delivery.timeout.ms`, but the job must be retried. May call the JVM for an error's
-    causes.
+    If brokers were unavailable to a client in the JVM, the result is a RetriableError: although Spark's readers
+    fail after minutes and its writers after `delivery.timeout.ms`, the job must be retried. May call the JVM for an
+    error's causes.
     """
     try:
         return function()
@@ -136,7 +142,7 @@ def run_job(function: Callable[[], JobResult]) -> JobResult:
 
 
 def start_job(start: Callable[[], None], done: Callable[[JobResult], None]) -> None:
-    """Call a function that starts a job; its exception, if any, becomes the result of the job. Threads: `run_job`."""
+    """Call a function that starts a job; its exception, if any, becomes the result of the job. See `run_job`."""
     error = run_job(start)
     if error is not None:
         done(error)
@@ -180,7 +186,7 @@ class PendingRequests:
         return (self.hold or self.stop) and self.end is None and executor.is_flowing
 
     def can_close(self, executor: Executor) -> bool:
-        """Return whether the run is over, or is to stop and has no batch left to commit."""
+        """Return whether the run is over, or must stop and has no batch left to commit."""
         if self.end is not None or not self.stop:
             return self.end is not None
         return self.commit is None and not executor.has_pending_commit and not self.must_end_flow(executor)
@@ -189,13 +195,13 @@ class PendingRequests:
 def commit_job(
     executor: Executor,
     offsets: Mapping[SourcePartition, Offset],
-    leased: Callable[[], bool],
+    has_lease: Callable[[], bool],
     submit: Callable[[Callable[[], None]], None],
 ) -> JobLauncher:
     """Return the job that commits a sink's offsets on a pool thread; without a lease it fails with RetriableError."""
 
     def commit() -> JobResult:
-        if not leased():
+        if not has_lease():
             raise RetriableError(LEASE_EXPIRED)
         executor.commit(offsets)
         return Committed()
@@ -204,14 +210,14 @@ def commit_job(
 
 
 def make_failure(
-    error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str
+    error: BaseException, failure_cause: Callable[[BaseException], str | None], location: str
 ) -> Failed:
     """Return the last event of a failed run; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
     is_lost = is_bridge_failure(error) or is_context_lost(error) or isinstance(error, SparkUnavailable)
     cause = failure_cause(error) if is_lost else None
     if cause is not None:
         return Failed(trace=cause, engine_lost=True)
-    trace = failure_trace(error, where)
+    trace = failure_trace(error, location)
     return Failed(trace=trace, errors=_counts(error, trace))
 
 

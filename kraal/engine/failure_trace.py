@@ -32,7 +32,7 @@ UNREADABLE = re.compile(
     r"The (?P<part>key|value) of (?P<topic>\S+)-(?P<partition>\d+)@(?P<offset>\d+) cannot be converted: "
 )
 """The root cause of a job that failed at a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
-_BROKERS_AWAY = re.compile(
+_BROKER_FAILURE = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
     r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
     r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset "
@@ -41,24 +41,24 @@ _BROKERS_AWAY = re.compile(
 )
 """Prefixes of root causes that do not recur once Kafka's brokers are available again.
 
-The last three are those of Spark's KafkaDataConsumer, and of producers that were closed during a job
+The last three patterns match errors of Spark's KafkaDataConsumer and of producers that were closed during a job
 (`kraal.engine.kafka_io.producers`).
 """
 _MAX_CAUSES = 20
 
 
-def failure_trace(error: BaseException, where: str) -> str:
-    """Return the trace for `error`, which was raised in `where` (`task name-0, batch 7`).
+def failure_trace(error: BaseException, location: str) -> str:
+    """Return the trace for `error`, which was raised in `location` (`task name-0, batch 7`).
 
     Its lines are the root cause, `in …`, and the stacks of Java and Python without noisy frames. May call the JVM for
-    the exception's causes, so the calling thread must be able to block.
+    the exception's causes, so it must be called on a thread that may block.
     """
     if isinstance(error, ToleranceExceeded):
-        head = f"{error.root}\n  in {where}\n"
+        head = f"{error.root}\n  in {location}\n"
         return _limit(secrets.scrub(error.root), secrets.scrub(head + error.text))
     java = _java_throwable(error)
     root = root_cause(error)
-    parts = [root, f"  in {where}"]
+    parts = [root, f"  in {location}"]
     if is_conversion_failure(root):
         parts.append(f"org.apache.kafka.connect.errors.ConnectException: {ToleranceExceeded.TEXT}")
     if java is not None:
@@ -81,10 +81,10 @@ def root_cause(error: BaseException) -> str:
             return one_line(text)
     innermost = error
     for _ in range(_MAX_CAUSES):
-        following = innermost.__cause__
-        if following is None:
+        cause = innermost.__cause__
+        if cause is None:
             break
-        innermost = following
+        innermost = cause
     text = str(innermost)
     name = type(innermost).__name__
     return one_line(f"{name}: {text}" if text else name)
@@ -131,7 +131,7 @@ def find_broker_failure(error: BaseException) -> str | None:
     May call the JVM, like `failure_trace`.
     """
     root = root_cause(error)
-    return root if _BROKERS_AWAY.match(root) else None
+    return root if _BROKER_FAILURE.match(root) else None
 
 
 def is_context_lost(error: BaseException) -> bool:
@@ -179,13 +179,13 @@ def _java_stack(java: Any) -> str | None:
 def _without_noise(text: str) -> str:
     """Remove noisy frames and the source lines that Python prints below them."""
     result: list[str] = []
-    under = False
+    is_below_noise = False
     for line in text.splitlines():
-        noise = _NOISE.match(line) is not None
-        if under and line.startswith("    ") and not noise:
+        is_noise = _NOISE.match(line) is not None
+        if is_below_noise and line.startswith("    ") and not is_noise:
             continue
-        under = noise and line.lstrip().startswith("File ")
-        if not noise:
+        is_below_noise = is_noise and line.lstrip().startswith("File ")
+        if not is_noise:
             result.append(line)
     return "\n".join(result)
 

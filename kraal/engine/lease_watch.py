@@ -53,7 +53,7 @@ class LeaseWatch:
         return outcome
 
     def _check(self) -> None:
-        """Interrupt a job without a lease, repeatedly, because its parts may start at any time."""
+        """Interrupt the job if there is no lease. Repeats this, because parts of the job may start at any time."""
         with self._lock:
             self._is_scheduled = self._working
             if not self._working:

@@ -22,7 +22,7 @@ TRANSACTION_WEIGHT: Final = 2
 TIME_CONSTANT_S: Final = 1.0
 """Time constant of the exponentially decaying rate."""
 IDLE_POLLS: Final = 1000
-"""Maximum rate of polls of all idle tasks with the worker's interval; with more tasks, the interval grows."""
+"""Maximum polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
 """A task whose last batch is more recent than this is polled every `BUSY_POLL_S`, or after the pause if longer."""
 BUSY_POLL_S: Final = 0.01
@@ -40,8 +40,8 @@ class Pace:
         """Create a pace; `now` returns monotonic seconds."""
         self._now = now
         self._rate = 0.0
-        """Small batches per second, as of `_noted_s`."""
-        self._noted_s = now()
+        """Small batches per second, as of `_rate_time_s`."""
+        self._rate_time_s = now()
         self._tasks = 0
         self._idle_s: dict[float, float] = {}
         """Cached results of `idle_s` for the current number of tasks."""
@@ -67,7 +67,7 @@ class Pace:
         """Count a small batch; a `transaction` has a higher weight, because it requires several requests."""
         now_s = self._now()
         self._rate = self._rate_at(now_s) + (TRANSACTION_WEIGHT if transaction else 1) / TIME_CONSTANT_S
-        self._noted_s = now_s
+        self._rate_time_s = now_s
 
     def pause_s(self, limit_s: float) -> float:
         """Return the time from a small batch to the next poll, at most `limit_s`; 0 to poll at once."""
@@ -88,30 +88,30 @@ class Pace:
             self._idle_s.clear()
 
     def _rate_at(self, now_s: float) -> float:
-        return self._rate * math.exp((self._noted_s - now_s) / TIME_CONSTANT_S)
+        return self._rate * math.exp((self._rate_time_s - now_s) / TIME_CONSTANT_S)
 
 
 class IdleInterval:
-    """The poll interval of an idle task: its own, or the worker's, which grows with the number of tasks."""
+    """The poll interval of an idle task: that of its config, or the worker's, which grows with the number of tasks."""
 
-    def __init__(self, pace: Pace, own_s: float | None, worker_s: float) -> None:
+    def __init__(self, pace: Pace, task_s: float | None, worker_s: float) -> None:
         self._pace = pace
-        self._own_s, self._worker_s = own_s, worker_s
+        self._task_s, self._worker_s = task_s, worker_s
         self._is_counted = False
 
     @property
-    def is_own(self) -> bool:
+    def is_set_by_task(self) -> bool:
         """Whether the task's config sets the interval."""
-        return self._own_s is not None
+        return self._task_s is not None
 
     @property
     def seconds(self) -> float:
         """The current interval."""
-        return self._own_s or self._pace.idle_s(self._worker_s)
+        return self._task_s or self._pace.idle_s(self._worker_s)
 
     def set_polling(self, *, is_polling: bool) -> None:
         """Record whether the task polls: True once it is open, False once it is closed. Idempotent."""
-        if self._own_s is None and is_polling is not self._is_counted:
+        if self._task_s is None and is_polling is not self._is_counted:
             self._is_counted = is_polling
             (self._pace.add_task if is_polling else self._pace.remove_task)()
 
@@ -137,13 +137,13 @@ class PausePolicy:
         """The number of these pairs that remain."""
 
     def record_poll(self, rows: int | None, *, small: bool = False) -> None:
-        """Record the result of a poll: the number of rows of its table, or None without one."""
-        equal = small and bool(rows) and rows == self._rows
+        """Record the result of a poll: the number of rows of its table, or None if it returned no table."""
+        is_equal = small and bool(rows) and rows == self._rows
         if self._is_probing:
-            self._ignored = 0 if equal else min(2 * self._ignored + 1, MAX_IGNORED)
+            self._ignored = 0 if is_equal else min(2 * self._ignored + 1, MAX_IGNORED)
             self._remaining = self._ignored
-        self._is_probing = equal and not self._remaining
-        if equal and self._remaining:
+        self._is_probing = is_equal and not self._remaining
+        if is_equal and self._remaining:
             self._remaining -= 1
         self.should_pause = small and not self._is_probing
         self._rows = rows

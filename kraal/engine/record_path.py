@@ -29,7 +29,7 @@ class RecordPath:
     """The record path of a task: its steps, its dead letters, and why the column path does not apply."""
 
     steps: Steps
-    dead: DeadLetters | None
+    dead_letters: DeadLetters | None
     why: str | None
     """Why records must take the record path; None if the column path has the same result and is faster."""
 
@@ -37,17 +37,17 @@ class RecordPath:
 def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath:
     """Return the record path of a task.
 
-    Transforms, error handling and converters without a column form require it. Raises KraalError and ValueError for an
-    invalid config.
+    Transforms, error handling and converters without a column form require the record path. Raises
+    KraalError and ValueError for an invalid config.
     """
     config = spec.connector_config
     tolerance, topic = read_tolerance(config), read_dead_letter_topic(config)
-    dead = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
+    dead_letters = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
     if spec.chain is not None:
         if not context.view.spark_is_local:
             raise ValueError(_LOCAL_ONLY)
         no_steps = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
-        return RecordPath(no_steps, dead, _REMOTE)
+        return RecordPath(no_steps, dead_letters, _REMOTE)
     chain = context.chains(config)
     reasons = {
         "transforms": bool(chain),
@@ -55,7 +55,7 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
         "the key converter": not converters.key.by_columns,
         "the value converter": not converters.value.by_columns,
     }
-    causes = [reason for reason, holds in reasons.items() if holds]
+    causes = [reason for reason, applies in reasons.items() if applies]
     steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
     why = f"which are processed one by one because of {' and '.join(causes)}" if causes else None
-    return RecordPath(steps, dead, why)
+    return RecordPath(steps, dead_letters, why)

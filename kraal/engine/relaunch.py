@@ -37,7 +37,7 @@ class Relaunch:
         watch: LeaseWatch,
         repeat: Callable[[RetriableError | SparkUnavailable], float | None],
         spark_unavailable_reason: Callable[[], str | None],
-        leased: Callable[[], bool],
+        has_lease: Callable[[], bool],
         call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         """Create a launcher without a job.
@@ -47,14 +47,14 @@ class Relaunch:
             watch: interrupts a job without a lease.
             repeat: receives the error of each failed attempt; returns the delay in seconds, or None to wait for Spark.
             spark_unavailable_reason: returns why Spark is unavailable, or None if it is available.
-            leased: returns whether the task may write.
+            has_lease: returns whether the task may write.
             call_later: calls a function after a number of seconds.
         """
         self._quarantine = quarantine
         self._watch = watch
         self._repeat = repeat
         self._spark_unavailable_reason = spark_unavailable_reason
-        self._leased = leased
+        self._has_lease = has_lease
         self._call_later = call_later
         self._lock = threading.Lock()
         self._waiting: Attempt | None = None
@@ -69,11 +69,11 @@ class Relaunch:
     def launch(self, attempt: Attempt) -> None:
         """Launch a job, and relaunch it after a retriable error or when Spark is up again."""
         self._watch.begin(attempt.executor.interrupt)
-        wait = self._quarantine.begin(self._watch.task, attempt.executor) if attempt.is_requested else None
-        if wait is None:
+        error = self._quarantine.begin(self._watch.task, attempt.executor) if attempt.is_requested else None
+        if error is None:
             attempt.job(partial(self._finish, attempt))
         else:
-            self._finish(attempt, wait)
+            self._finish(attempt, error)
 
     def on_spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
@@ -99,11 +99,11 @@ class Relaunch:
         delay_s = self._repeat(outcome)
         if delay_s is not None:
             self._call_later(delay_s, partial(self._relaunch, attempt))
-        elif self._spark_unavailable_reason() is None:  # it has started meanwhile
+        elif self._spark_unavailable_reason() is None:  # Spark has started meanwhile
             self._relaunch(attempt)
 
     def _relaunch(self, attempt: Attempt) -> None:
-        if self._waiting is attempt and not self._leased():  # another worker may run the task by now
+        if self._waiting is attempt and not self._has_lease():  # another worker may run the task by now
             self._call_later(LEASE_CHECK_INTERVAL_S, partial(self._relaunch, attempt))
         elif self._remove(attempt):
             self.launch(attempt)

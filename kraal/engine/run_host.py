@@ -58,7 +58,7 @@ class Host(Protocol):
 
 
 class Poll(Protocol):
-    """The poll of a run."""
+    """The function that polls for a run."""
 
     def __call__(self, number: int, *, wait: bool = False) -> bool:
         """Poll if `number` is current; with `wait`, first wait for records, on a thread that may block.
@@ -94,7 +94,7 @@ class PollTimer:
         return executor.poll_interval_s == self._interval_s and not executor.can_wait
 
     def set(self, delay_s: float, *, together: bool = False) -> None:
-        """Call `poll` after `delay_s` seconds, or if `together` and the delay is short, at its next multiple."""
+        """Call `poll` after `delay_s` seconds; with `together`, at the next multiple of a short `delay_s` instead."""
         self.cancel()
         number = self._number
 

@@ -38,8 +38,8 @@ class Runs:
             self._runs[task] = older | {run}
             if older:
                 self._blocked_by[run] = set(older)
-        for each in older:
-            each.cancel()
+        for older_run in older:
+            older_run.cancel()
         if not older:
             run.start()
 
@@ -51,8 +51,8 @@ class Runs:
                 self._runs[task] = remaining
             for blockers in self._blocked_by.values():
                 blockers.difference_update({run})
-            ready = [each for each, blockers in self._blocked_by.items() if not blockers]
-            for each in ready:
-                del self._blocked_by[each]
-        for each in ready:
-            each.start()
+            ready = [waiting for waiting, blockers in self._blocked_by.items() if not blockers]
+            for ready_run in ready:
+                del self._blocked_by[ready_run]
+        for ready_run in ready:
+            ready_run.start()

@@ -1,6 +1,7 @@
 """Applies the decisions of `kraal.engine.session.spark_heap_exhaustion`: which tasks run, wait, or must not run again.
 
-It is between a run and its executor: a poll for a suspect task returns no job until it is the task's turn.
+The quarantine is a layer between a run and its executor: a poll for a suspect task returns no job until it is the turn
+of the task.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SparkQuarantine:
         self._lock = threading.Lock()
         self._suspects: Suspects = {}
         self._working: dict[TaskId, Executor] = {}
-        """Tasks with a running job; after the end of Spark, they are kept until its cause is known."""
+        """Tasks with a running job. When Spark ends, they are kept until the cause is known."""
         self._turn: tuple[TaskId, Executor] | None = None
         """The suspect that may run a job, and its executor: an abandoned run must not release a later run's turn."""
         self._guilty: set[TaskId] = set()
@@ -53,51 +54,51 @@ class SparkQuarantine:
         if guilty:
             raise HeapExhausted(quarantine_message(self._rules))
 
-    def poll(self, task: TaskId, work: Executor, *, requested: bool) -> JobLauncher | None:
+    def poll(self, task: TaskId, executor: Executor, *, requested: bool) -> JobLauncher | None:
         """Poll an executor for a job if its task may run one. Raises HeapExhausted, and the executor's errors."""
         if not requested:
-            return work.poll(requested=False)
+            return executor.poll(requested=False)
         if not (self._suspects or self._guilty or self._turn):  # the common case, without the lock
-            return work.poll(requested=True)
+            return executor.poll(requested=True)
         self.check(task)
-        if not self._may_work(task, work):
-            return work.poll(requested=False) if work.polls_when_idle else None
+        if not self._may_work(task, executor):
+            return executor.poll(requested=False) if executor.polls_when_idle else None
         job = None
         try:
-            job = work.poll(requested=True)
+            job = executor.poll(requested=True)
         finally:
             if job is None:
-                self.release_turn(work)
+                self.release_turn(executor)
         return job
 
-    def begin(self, task: TaskId, work: Executor) -> RetriableError | None:
+    def begin(self, task: TaskId, executor: Executor) -> RetriableError | None:
         """Record that a job is launched or relaunched.
 
         Return an error if the task has become a suspect meanwhile and must wait for its turn.
         """
-        if not self._may_work(task, work):
+        if not self._may_work(task, executor):
             return RetriableError(
                 "Spark's heap was exhausted while this task was running; waiting to run it alone"
             )
         with self._lock:
-            self._working[task] = work
+            self._working[task] = executor
         return None
 
-    def end(self, task: TaskId, work: Executor, outcome: JobResult) -> None:
+    def end(self, task: TaskId, executor: Executor, outcome: JobResult) -> None:
         """Record the result of a job."""
         if isinstance(outcome, BaseException) and _is_spark_end(outcome):
             return
         with self._lock:
-            if self._working.get(task) is work:
+            if self._working.get(task) is executor:
                 del self._working[task]
                 if isinstance(outcome, BatchDone):
                     self._suspects = clear_deaths(self._suspects, task)
-        self.release_turn(work)
+        self.release_turn(executor)
 
-    def release_turn(self, work: Executor) -> None:
-        """Release the turn of a task, if it has the turn."""
+    def release_turn(self, executor: Executor) -> None:
+        """Release the turn if the task of this executor has it."""
         with self._lock:
-            if self._turn is not None and self._turn[1] is work:
+            if self._turn is not None and self._turn[1] is executor:
                 self._turn = None
 
     def spark_ended(self, *, out_of_memory: bool) -> frozenset[TaskId]:
@@ -121,8 +122,8 @@ class SparkQuarantine:
             self._guilty.discard(task)
             self._suspects = {each: suspect for each, suspect in self._suspects.items() if each != task}
 
-    def _may_work(self, task: TaskId, work: Executor) -> bool:
-        """Return whether a task may run a job now; give a suspect its turn if it is free."""
+    def _may_work(self, task: TaskId, executor: Executor) -> bool:
+        """Return whether a task may run a job now; give a suspect the turn if the turn is free."""
         with self._lock:
             now_s = self._now()
             if not must_take_turns(self._suspects, task, now_s, self._rules):
@@ -131,7 +132,7 @@ class SparkQuarantine:
             is_taken = turn is not None and must_take_turns(self._suspects, turn, now_s, self._rules)
             if is_taken and turn != task:
                 return False
-            self._turn = (task, work)
+            self._turn = (task, executor)
             return True
 
 

@@ -50,7 +50,7 @@ def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | Sink
 
 
 def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec) -> Converters:
-    """Create and configure the task's converters: those of the connector's config, else those of the worker's.
+    """Create and configure the task's converters, as set in the connector's config or else in the worker's.
 
     For a task whose records are converted in another process (`TaskSpec.chain`), return byte converters.
     """
@@ -76,7 +76,7 @@ def make_steps(
     headers = plugins.header_converter_class(name)()
     headers.configure(settings, is_key=False)
     key, value, header = (
-        _full(plugins, converter_settings(worker, config, role).name)
+        _full_name(plugins, converter_settings(worker, config, role).name)
         for role in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
     )
     return Steps(
@@ -91,7 +91,7 @@ def make_steps(
     )
 
 
-def _full(plugins: Plugins, name: str) -> str:
+def _full_name(plugins: Plugins, name: str) -> str:
     return plugins.resolve(name) or name
 
 

@@ -137,7 +137,7 @@ class TaskRun:
         self._relaunch.on_spark_ready()
 
     def on_spark_unavailable(self, why: str, *, lost: bool) -> None:
-        """Handle that Spark is unavailable; if it was `lost`, an open run ends."""
+        """Wait for Spark, which is unavailable; if Spark was `lost`, end an open run."""
         with self._lock:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
@@ -157,10 +157,10 @@ class TaskRun:
             return
         with self._lock:
             self._return_to(Phase.AWAITING_SPARK)
-        if (missing := self._host.await_at_open()) is None:
+        if (reason := self._host.await_at_open()) is None:
             self.on_spark_ready()
         else:
-            self._report_waiting(missing)
+            self._report_waiting(reason)
 
     def _return_to(self, phase: Phase) -> None:
         """Return to `phase` after a step has ended. The caller holds the lock."""
@@ -217,7 +217,7 @@ class TaskRun:
             self._return_to(Phase.IDLE)
 
     def _advance(self, retry_s: float | None = None, *, has_batch: bool = True) -> None:
-        """Start the next step if none is running, with a pause if the last poll returned a batch. Holds the lock."""
+        """Start the next step if none is running (after a batch, with a pause). The caller holds the lock."""
         requests = self._requests
         if self._relaunch.is_waiting and requests.cancels_retries:
             requests.end = requests.end or Stopped(clean=False)
@@ -282,14 +282,14 @@ class TaskRun:
         with self._lock:
             if self._is_abandoned():
                 return False
-            dropped = requests.end is not None or (requests.stop and not ends_flow)
-            if launch is None or dropped:
+            is_dropped = requests.end is not None or (requests.stop and not ends_flow)
+            if launch is None or is_dropped:
                 self._steps.end_poll()
                 self._phase = Phase.IDLE
-                again = requests.has_only_batch_request and self._timer.keeps_interval(executor)
-                if not again:
+                polls_again = requests.has_only_batch_request and self._timer.keeps_interval(executor)
+                if not polls_again:
                     self._advance(has_batch=launch is not None)
-                return again
+                return polls_again
             requests.next_batch = False
             self._timer.cancel()
             self._phase = Phase.WORKING
@@ -325,7 +325,7 @@ class TaskRun:
         return delay_s
 
     def _report_attempt(self, error: RetriableError | SparkUnavailable, doing: str) -> float | None:
-        """Report why a step failed; return the delay of its next attempt, or None to wait for Spark. Holds the lock."""
+        """Report a failed step; return the delay of its next attempt, or None to wait for Spark. Requires the lock."""
         self._steps.fail(str(error))
         if isinstance(error, SparkUnavailable):
             self._report_waiting(str(error))

@@ -39,7 +39,7 @@ class _Call(NamedTuple):
     function: Callable[[], object]
     owner: Owner
     subject: str
-    """The subject of its log lines, inherited from the thread that scheduled it."""
+    """The subject of the call's log lines, inherited from the thread that scheduled it."""
     interval_s: float
     """The interval after which to call it again if it returns True; 0 for a single call."""
 
@@ -189,7 +189,8 @@ class TimerThread:
     def _make_calls(self, me: _CallThread) -> None:
         """Make the calls that are due, as long as `me` is the current thread.
 
-        Another thread may replace it between two calls; then both may make calls for a moment, but different ones.
+        Another thread may replace `me` between two calls. Both may then make calls for a moment, but never the same
+        one.
         """
         while self._current is me and me not in self._stuck:
             try:
@@ -201,11 +202,11 @@ class TimerThread:
             me.busy = owner, now_s
             log_subject.set(subject)
             try:
-                again = function()
+                must_repeat = function()
             except BaseException:
                 log.exception("Uncaught exception in a timer callback")
                 continue
-            if again and interval_s:
+            if must_repeat and interval_s:
                 self._schedule(_multiple(now_s, interval_s), call)
 
 

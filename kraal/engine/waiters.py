@@ -22,12 +22,12 @@ WAIT_S: Final = 0.05
 
 
 class Waiters:
-    """Runs functions that block briefly. Thread-safe."""
+    """A pool of threads for functions that block briefly. Thread-safe."""
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         """Create a pool without threads; they start on demand and are then kept."""
         self._free = threading.Semaphore(max_threads)
-        self._here = threading.local()
+        self._local = threading.local()
         """`next` is the function that this waiting thread calls after the current one; not set on other threads."""
         self._threads = ThreadPoolExecutor(max_threads, "kraal-wait")
 
@@ -35,21 +35,21 @@ class Waiters:
         """Run `function` on a thread if one is free; return whether it does. Exceptions are logged."""
         run = bind_subject(function)
         if (
-            getattr(self._here, "next", run) is None
+            getattr(self._local, "next", run) is None
         ):  # this is a waiting thread: it continues with this function
-            self._here.next = run
+            self._local.next = run
             return True
         if not self._free.acquire(blocking=False):
             return False
 
         def wait() -> None:
-            self._here.next = run
+            self._local.next = run
             try:
-                while (function := self._here.next) is not None:
-                    self._here.next = None
+                while (function := self._local.next) is not None:
+                    self._local.next = None
                     _call(function)
             finally:
-                del self._here.next
+                del self._local.next
                 self._free.release()
 
         try:

@@ -1,4 +1,4 @@
-"""The way in which an executor processes a batch, and the reason for it; reported with the batch's result."""
+"""The method by which an executor processes a batch, and the reason for it; reported with the batch's result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ W = TypeVar("W", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[W]):
-    """A way to process a batch, whose enum value is its description, and the reason for choosing it."""
+    """The chosen method of processing a batch, and the reason. The value of the enum member describes the method."""
 
     way: W
     why: str

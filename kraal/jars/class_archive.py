@@ -8,15 +8,15 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from kraal.jars.directories import cache_dir, pyspark_jars
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
-from kraal.jars.places import cache_dir, pyspark_jars
 
 
 def archive_path() -> Path:
     """Return the path for this Java and this Spark installation; the file may not exist. Raises JavaMissing.
 
-    Java only uses an archive with the jars from which it was created, and compares their modification times.
+    Java uses an archive only with the jars from which the archive was created, and compares their modification times.
     """
     java = find_java().resolve()
     spark = find_spec("pyspark")

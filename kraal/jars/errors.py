@@ -8,11 +8,11 @@ from kraal.core.errors import KraalError
 
 
 class JavaMissing(KraalError):
-    """No suitable Java was found; the message contains the Java that was found and the supported versions."""
+    """Raised if no suitable Java is found. The message contains the version that was found and the supported ones."""
 
 
 class JarsUnavailable(KraalError):
-    """Jars could not be downloaded, or do not match the lock.
+    """Raised if jars cannot be downloaded or do not match the lock.
 
     `missing` contains the coordinates, including dependencies, that the Maven repository does not have.
     """
@@ -23,4 +23,4 @@ class JarsUnavailable(KraalError):
 
 
 class BrokerError(KraalError):
-    """The broker failed to start or stop, or was not started by Kraal."""
+    """Raised if the broker fails to start or stop, or was not started by Kraal."""

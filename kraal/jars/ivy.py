@@ -18,9 +18,9 @@ from xml.sax.saxutils import quoteattr
 
 from typing_extensions import override
 
+from kraal.jars.directories import pyspark_jars
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.java import find_java
-from kraal.jars.places import pyspark_jars
 
 STALL_TIMEOUT_S = 120.0
 """Time without output after which Ivy is killed, because connections may hang without a network."""
@@ -29,7 +29,7 @@ _ARCHIVE = "archive"
 """The Ivy type assigned to files other than jars, so that they are retrieved."""
 
 Progress = Callable[[int, int], None]
-"""Called with the numbers of resolved modules and of downloaded jars."""
+"""Receives the numbers of resolved modules and of downloaded jars."""
 
 _MIRROR_HINT = "To use another Maven repository, set KRAAL_IVY_SETTINGS to the path of an ivysettings.xml."
 _OFFLINE = re.compile(
@@ -62,7 +62,7 @@ class Coordinates:
 
     @property
     def file_name(self) -> str:
-        """The name of the file in Kraal's directories, which is unique, unlike Maven's names."""
+        """The name of the file in Kraal's directories. Unlike Maven's file names, it is unique."""
         classifier = f"-{self.classifier}" if self.classifier else ""
         return f"{self.org}__{self.name}__{self.revision}{classifier}.{self.extension}"
 
@@ -81,13 +81,13 @@ class Coordinates:
 
 
 def retrieve(
-    modules: Iterable[Coordinates], into: Path, *, transitive: bool, progress: Progress
+    modules: Iterable[Coordinates], directory: Path, *, transitive: bool, progress: Progress
 ) -> list[Path]:
-    """Download the jars of modules, and their dependencies if `transitive`, to the directory `into`.
+    """Download the jars of modules, and their dependencies if `transitive`, to `directory`.
 
     Args:
         modules: the modules.
-        into: an existing scratch directory, also used for Ivy's cache.
+        directory: an existing scratch directory, also used for Ivy's cache.
         transitive: whether to resolve the dependencies that POMs declare.
         progress: called at least every half second.
 
@@ -95,36 +95,44 @@ def retrieve(
         JarsUnavailable: a module does not exist, or the network is unavailable.
         JavaMissing: no Java was found to run Ivy.
     """
-    description = into / "ivy.xml"
+    description = directory / "ivy.xml"
     description.write_text(describe_modules(modules, transitive=transitive), encoding="utf-8")
-    pattern = f"{into}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
+    pattern = f"{directory}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
     # The types are separate arguments, because Ivy parses "jar,bundle" as one type. OSGi jars have the type bundle.
-    command = [*ivy_command(into, description), "-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
+    command = [
+        *ivy_command(directory, description),
+        "-types",
+        "jar",
+        "bundle",
+        _ARCHIVE,
+        "-retrieve",
+        pattern,
+    ]
     code, output = _run_ivy(command, progress)
     if code != 0:
         missing = () if _OFFLINE.search(output) else _find_missing(output)
         raise JarsUnavailable(_describe_failure(output), hint=_MIRROR_HINT, missing=missing)
-    return sorted((into / "jars").glob("*"))
+    return sorted((directory / "jars").glob("*"))
 
 
-def ivy_command(into: Path, description: Path) -> list[str]:
-    """Return the command that runs Ivy for `description`; Ivy writes only to the directory `into`.
+def ivy_command(directory: Path, description: Path) -> list[str]:
+    """Return the command that runs Ivy for `description`. Ivy writes only to `directory`.
 
     Raises JarsUnavailable, JavaMissing.
     """
-    command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_find_ivy_jar())]
+    command = [str(find_java()), f"-Divy.default.ivy.user.dir={directory}/user", "-jar", str(_find_ivy_jar())]
     if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
         command += ["-settings", settings]
-    return [*command, "-cache", f"{into}/cache", "-ivy", str(description), "-confs", "default"]
+    return [*command, "-cache", f"{directory}/cache", "-ivy", str(description), "-confs", "default"]
 
 
 def describe_modules(modules: Iterable[Coordinates], *, transitive: bool) -> str:
     """Return the content of the ivy.xml for these modules."""
     lines = "\n".join(
-        f"<dependency org={quoteattr(c.org)} name={quoteattr(c.name)} rev={quoteattr(c.revision)}"
-        f' conf="default-&gt;default" transitive="{str(transitive and not c.is_other_file).lower()}">'
-        f"{_artifact(c)}</dependency>"
-        for c in modules
+        f"<dependency org={quoteattr(module.org)} name={quoteattr(module.name)} rev={quoteattr(module.revision)}"
+        f' conf="default-&gt;default" transitive="{str(transitive and not module.is_other_file).lower()}">'
+        f"{_artifact(module)}</dependency>"
+        for module in modules
     )
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kraal" module="jars"/>'
@@ -185,7 +193,7 @@ def _run_ivy(command: list[str], progress: Progress) -> tuple[int, str]:
 def _find_missing(output: str) -> list[str]:
     """Return the coordinates of the modules that Ivy did not find."""
     matches = re.findall(r"module not found: (\S+)|(\S+): not found", output)
-    return sorted({(a or b).replace("#", ":").replace(";", ":") for a, b in matches} - {""})
+    return sorted({(module or file).replace("#", ":").replace(";", ":") for module, file in matches} - {""})
 
 
 def _describe_failure(output: str) -> str:
@@ -196,7 +204,7 @@ def _describe_failure(output: str) -> str:
         return (
             f"Failed to download {subject}: cannot reach the Maven repository; check the network connection."
         )
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "nothing")
+    last_line = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "nothing")
     return f"Failed to download {subject}: " + (
-        "not found in the Maven repository." if names else f"Ivy reported: {last}"
+        "not found in the Maven repository." if names else f"Ivy reported: {last_line}"
     )

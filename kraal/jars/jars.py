@@ -3,10 +3,10 @@
 `jars.lock` next to this module lists the jars of every group. `ensure` downloads exactly these without resolving
 dependencies, so that the result does not depend on the repository's POMs.
 
-A jar is moved to the cache after its checksum has been verified. Therefore jars in the cache are complete, and
+A jar is moved to the cache after its checksum has been verified. Jars in the cache are therefore complete, and
 processes can download concurrently (a lock file only avoids duplicate work). Checksums are verified when a jar is
-downloaded and when a group is first completed; a marker with the lock's digest then avoids reading 60 MB at every
-startup.
+downloaded and when a group is first completed. Afterwards, a marker with the lock's digest avoids reading 60 MB at
+every startup.
 
 Format of the lock: one line per jar, `group org:name:revision sha256`; `#` starts a comment.
 """
@@ -29,9 +29,9 @@ from typing_extensions import override
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
 from kraal.core.progress import Progress, pause_drawing
 from kraal.jars import ivy
+from kraal.jars.directories import cache_dir
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
-from kraal.jars.places import cache_dir
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -68,7 +68,7 @@ def parse_lock(text: str) -> dict[str, list[LockedJar]]:
 
 
 def ensure(group: str) -> list[Path]:
-    """Return the jars of `group`; download missing ones, and show the progress if it takes long.
+    """Return the jars of `group`. Downloads missing jars, and shows the progress if the download takes long.
 
     Raises JarsUnavailable if a jar is unavailable or its checksum does not match, JavaMissing if Java is not found.
     """
@@ -85,19 +85,21 @@ def classpath(group: str) -> str:
     return ":".join(str(jar) for jar in ensure(group))
 
 
-def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
-    """Like `ensure`, for the locked jars of a group, in `directory`."""
-    paths = [directory / jar.coordinates.file_name for jar in locked]
-    group = locked[0].group
+def ensure_locked(locked_jars: Sequence[LockedJar], directory: Path) -> list[Path]:
+    """Return the locked jars of a group in `directory`. Downloads missing jars and raises errors like `ensure`."""
+    paths = [directory / jar.coordinates.file_name for jar in locked_jars]
+    group = locked_jars[0].group
     marker = directory / f".verified-{group}"
-    digest = hashlib.sha256("\n".join(map(str, locked)).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(map(str, locked_jars)).encode()).hexdigest()
     if _is_marked(marker, digest) and all(path.exists() for path in paths):
         return paths
     try:
         make_directory(directory, SHARED_DIRECTORY)
         with _lock(directory):
             missing = [
-                jar for jar in locked if _read_checksum(directory / jar.coordinates.file_name) != jar.sha256
+                jar
+                for jar in locked_jars
+                if _read_checksum(directory / jar.coordinates.file_name) != jar.sha256
             ]
             if missing:
                 _download(missing, directory)
@@ -109,33 +111,36 @@ def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
 
 def verify_checksum(jar: LockedJar, path: Path) -> None:
     """Raise JarsUnavailable if the file at `path` is not the locked jar."""
-    actual = _read_checksum(path)
-    if actual is None:
+    actual_sha256 = _read_checksum(path)
+    if actual_sha256 is None:
         raise JarsUnavailable(f"{jar.coordinates} was not downloaded.")
-    if actual != jar.sha256:
+    if actual_sha256 != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {actual}.",
+            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {actual_sha256}.",
             hint="A proxy, or the repository in KRAAL_IVY_SETTINGS, may have served another file.",
         )
 
 
 def _download(jars: Sequence[LockedJar], directory: Path) -> None:
-    for leftover in directory.glob(".fetch-*"):  # of killed processes; no other process is downloading
-        shutil.rmtree(leftover, ignore_errors=True)
+    # Directories of killed processes: no other process is downloading.
+    for old_scratch in directory.glob(".fetch-*"):
+        shutil.rmtree(old_scratch, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
         Progress(f"Downloading {len(jars)} jars for {jars[0].group}", len(jars)) as progress,
     ):
         ivy.retrieve(
-            [j.coordinates for j in jars],
+            [jar.coordinates for jar in jars],
             Path(scratch),
             transitive=False,
-            progress=lambda resolved, fetched: progress.set_done(fetched, f"{resolved} resolved"),
+            progress=lambda resolved_count, downloaded_count: progress.set_done(
+                downloaded_count, f"{resolved_count} resolved"
+            ),
         )
-        downloaded = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in jars]
-        for jar, path in downloaded:
+        downloads = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in jars]
+        for jar, path in downloads:
             verify_checksum(jar, path)
-        for _, path in downloaded:
+        for _, path in downloads:
             path.chmod(SHARED_FILE)  # private until now
             path.replace(directory / path.name)
 

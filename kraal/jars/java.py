@@ -30,8 +30,10 @@ def find_java() -> Path:
     release = _read_release(java)
     version = _parse_major_version(release.get("JAVA_VERSION") or _run_version(java))
     if version not in SUPPORTED:
-        actual = f"Java {version}" if version else "of an unknown version"
-        raise JavaMissing(f"Kraal requires Java 17, 21 or 25, but {java} is {actual}.", hint=_INSTALL_HINT)
+        description = f"Java {version}" if version else "of an unknown version"
+        raise JavaMissing(
+            f"Kraal requires Java 17, 21 or 25, but {java} is {description}.", hint=_INSTALL_HINT
+        )
     modules = release.get("MODULES", "").split()
     if modules and VECTOR_MODULE not in modules:
         raise JavaMissing(
@@ -56,8 +58,8 @@ def _locate() -> Path:
                 hint="Set JAVA_HOME to the directory of a Java 17, 21 or 25.",
             )
         return java
-    if on_path := shutil.which("java"):
-        return Path(on_path)
+    if path_java := shutil.which("java"):
+        return Path(path_java)
     raise JavaMissing("Java was not found; Kraal requires Java 17, 21 or 25.", hint=_INSTALL_HINT)
 
 
@@ -86,7 +88,10 @@ def _parse_major_version(version: str) -> int | None:
 
 
 def main() -> int:
-    """Print the path of Java; return the exit code. Imports no third-party packages, so it runs before installation."""
+    """Print the path of Java; return the exit code.
+
+    Runs before installation, so this module must not import third-party packages.
+    """
     try:
         sys.stdout.write(f"{find_java()}\n")
     except JavaMissing as exc:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
+from kraal.jars.directories import cache_dir, pyspark_jars
 from kraal.jars.errors import JarsUnavailable, JavaMissing
 from kraal.jars.jars import LOCK, ensure, parse_lock
 from kraal.jars.java import find_java, java_version
-from kraal.jars.places import cache_dir, pyspark_jars
 
 GROUP: Final = "plugins"
 """The group of Kafka's plugin runtime in `jars.lock`."""
@@ -29,7 +29,7 @@ _DIGEST_LENGTH: Final = 16
 
 
 def java_class_path() -> list[Path]:
-    """Return the class path of the JVM of Java plugins; compile Kraal's own jar if necessary, which takes seconds.
+    """Return the class path of the JVM of Java plugins. Compiles Kraal's own jar if necessary, which takes seconds.
 
     Raises JarsUnavailable, JavaMissing.
     """
@@ -38,7 +38,7 @@ def java_class_path() -> list[Path]:
 
 
 def runtime_fingerprint() -> str:
-    """Return a string that changes with the jars of the JVM, including Kraal's own, and with the version of Java.
+    """Return a string that changes with the jars of the JVM, including Kraal's own jar, and with the version of Java.
 
     Neither downloads nor compiles anything.
     """
@@ -76,17 +76,17 @@ def _digest_sources(root: Path) -> str:
 def _source_directory() -> Path:
     """Return the directory that contains `java` and `resources`, in the package or in a checkout."""
     package = Path(__file__).resolve().parents[1]
-    packaged = package / "java"
-    return packaged if packaged.is_dir() else package.parent / "java" / "src" / "main"
+    packaged_sources = package / "java"
+    return packaged_sources if packaged_sources.is_dir() else package.parent / "java" / "src" / "main"
 
 
 def compile_jar(root: Path, class_path: list[Path], target: Path) -> None:
-    """Compile all Java sources below `root` to the jar `target`, with the files in `root/resources`.
+    """Compile all Java sources in `root` to the jar `target`, with the files in `root/resources`.
 
-    The jar is created with a rename, so processes can compile concurrently. Raises JarsUnavailable, OSError.
+    The jar is renamed into place, so that processes can compile concurrently. Raises JarsUnavailable, OSError.
     """
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=target.parent) as scratch:
-        classes, packed = Path(scratch) / "classes", Path(scratch) / "packed.jar"
+        classes, packed_jar = Path(scratch) / "classes", Path(scratch) / "packed.jar"
         command = [str(find_java()), "-cp", _join_class_path(ensure(_COMPILER))]
         command += [
             "org.eclipse.jdt.internal.compiler.batch.Main",
@@ -114,13 +114,13 @@ def compile_jar(root: Path, class_path: list[Path], target: Path) -> None:
                 f"Failed to compile the Java classes in {root}: {result.stdout}{result.stderr}"
             )
         resources = root / "resources"
-        with zipfile.ZipFile(packed, "w") as jar:
+        with zipfile.ZipFile(packed_jar, "w") as jar:
             for base in (classes, resources):
                 for path in sorted(base.rglob("*")):
                     if path.is_file():
                         jar.write(path, str(path.relative_to(base)))
-        packed.chmod(SHARED_FILE)
-        packed.replace(target)
+        packed_jar.chmod(SHARED_FILE)
+        packed_jar.replace(target)
 
 
 def _join_class_path(jars: list[Path]) -> str:

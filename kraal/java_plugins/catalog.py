@@ -1,9 +1,9 @@
 """The catalog of Java plugins in `plugin.path`, cached so that REST can list them without a scan.
 
-Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`; each key is a
-`ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no keys.
-The cache's file name is a digest of `plugin.path`, `plugin.discovery`, the names, sizes and modification times of all
-files in it, Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
+The format is a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`, where
+each key is a `ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no
+keys. The cache's file name is a digest of `plugin.path`, `plugin.discovery`, the names, sizes and modification times of
+all files in it, Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
 
 The result of a scan, the classes of all plugins including Kafka's own, is cached in the same way, so that later JVMs
 skip the scan. Source: PluginScanner (Kafka 4.4.0).
@@ -26,8 +26,8 @@ from typing import Any, Final
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.values import parse_value
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.jars.directories import cache_dir
 from kraal.jars.java_module import runtime_fingerprint
-from kraal.jars.places import cache_dir
 from kraal.plugins.entries import PluginKind
 
 log = logging.getLogger(__name__)
@@ -84,12 +84,12 @@ class JavaPlugin:
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
     """Parse a catalog, which may contain several versions of a class. Raises ValueError or KeyError if invalid."""
-    return [_parse_plugin(each) for each in json.loads(text)]
+    return [_parse_plugin(entry) for entry in json.loads(text)]
 
 
 def has_transient_errors(text: str) -> bool:
     """Return whether a plugin could not be described because of an error that may not recur."""
-    return any("error" in each and not each.get("lasts") for each in json.loads(text))
+    return any("error" in entry and not entry.get("lasts") for entry in json.loads(text))
 
 
 def compute_digest(plugin_path: Iterable[str], discovery: str) -> str:
@@ -147,9 +147,9 @@ def store_catalog(digest: str, text: str) -> None:
     path = _catalog_path(digest)
     _write(path, text)
     with contextlib.suppress(OSError):
-        for each in path.parent.iterdir():
-            if time.time() - each.stat().st_mtime > RETENTION_S:
-                each.unlink()
+        for cached in path.parent.iterdir():
+            if time.time() - cached.stat().st_mtime > RETENTION_S:
+                cached.unlink()
 
 
 def _write(path: Path, text: str) -> None:

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class JavaConnector(Connector):
     """A connector implemented in Java. While started, it is restarted whenever its JVM is replaced.
 
-    Calls that need no started connector, such as `validate`, go to the shared JVM.
+    Calls that do not require a started connector, such as `validate`, are sent to the shared JVM.
     """
 
     hosts: ClassVar[PluginHosts]
@@ -56,8 +56,8 @@ class JavaConnector(Connector):
         self._host = self.hosts.shared
         """The host of the last start."""
         self._lock = threading.Lock()
-        self._started: _ConnectorStart | None = None
-        """The last start; None once it was stopped or has failed. Guarded by `_lock`."""
+        self._current_start: _ConnectorStart | None = None
+        """The last start; None once the connector was stopped or has failed. Guarded by `_lock`."""
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
@@ -65,37 +65,37 @@ class JavaConnector(Connector):
 
         Raises PluginsUnavailable if its JVM is down; it then starts with the JVM and requests a task reconfiguration.
         """
-        if self._started is not None:  # the previous start has failed
+        if self._current_start is not None:  # the previous start has failed
             self._abandon()
         self._name, self._config = config["name"], dict(config)
         self._host = host = self.hosts.acquire(self._name, config)
-        self._started = started = _ConnectorStart(self, host, host.next_number(), context)
+        self._current_start = connector_start = _ConnectorStart(self, host, host.next_number(), context)
         self.hosts.add_stop(self._name, self._abandon)
-        host.add_listener(started.number, started)
+        host.add_listener(connector_start.number, connector_start)
         try:
-            self.start_in_jvm(started)
+            self.start_in_jvm(connector_start)
         except PluginsUnavailable:
-            started.needs_restart = True
+            connector_start.needs_restart = True
             if host.down_reason is None:  # the JVM came up meanwhile
-                started.on_up()
+                connector_start.on_up()
             raise
         except BaseException:
-            self.discard(started)
+            self.discard(connector_start)
             raise
 
     @override
     def stop(self) -> None:
         """Stop the Java connector, waiting up to five seconds. Raises PluginFailed if its `stop` throws."""
-        started = self._started
-        if started is None or not self._mark_ended(started):
+        connector_start = self._current_start
+        if connector_start is None or not self._mark_ended(connector_start):
             return
-        started.host.remove_listener(started.number)
+        connector_start.host.remove_listener(connector_start.number)
         try:
-            _raise_failure(started.host.ask("stopConnector", self._name, started.number))
+            _raise_failure(connector_start.host.ask("stopConnector", self._name, connector_start.number))
         except PluginsUnavailable:
             log.debug("Connector %s stopped with its JVM", self._name)
         finally:
-            self.hosts.release(started.host)
+            self.hosts.release(connector_start.host)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -103,54 +103,58 @@ class JavaConnector(Connector):
         del max_tasks
         response = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
         _raise_failure(response.get("trace"))
-        return [{key: text for key, text in each.items() if text is not None} for each in response["configs"]]
+        return [
+            {key: text for key, text in config.items() if text is not None} for config in response["configs"]
+        ]
 
-    def start_in_jvm(self, started: _ConnectorStart) -> None:
+    def start_in_jvm(self, connector_start: _ConnectorStart) -> None:
         """Start the Java connector in the current JVM. Raises PluginFailed, PluginsUnavailable."""
         _raise_failure(
-            started.host.ask("startConnector", self._name, started.number, json.dumps(self._config))
+            connector_start.host.ask(
+                "startConnector", self._name, connector_start.number, json.dumps(self._config)
+            )
         )
 
-    def restart(self, started: _ConnectorStart, context: ConnectorContext) -> None:
+    def restart(self, connector_start: _ConnectorStart, context: ConnectorContext) -> None:
         """Start the connector in a new JVM unless it was stopped, then request a task reconfiguration."""
-        if self._started is not started:
+        if self._current_start is not connector_start:
             return
         try:
-            self.start_in_jvm(started)
+            self.start_in_jvm(connector_start)
         except PluginsUnavailable:
             return  # the connector is restarted with the next JVM
         except Exception as exc:  # noqa: BLE001 - any error of plugin code
-            if self._started is started:  # otherwise the connector was stopped before it had started
-                self.discard(started)
+            if self._current_start is connector_start:  # it was not stopped while it started
+                self.discard(connector_start)
                 context.raise_error(exc)
             return
-        if self._started is started:
+        if self._current_start is connector_start:
             context.request_task_reconfiguration()
         else:  # the connector was stopped meanwhile
             with suppress(PluginsUnavailable):
-                started.host.ask("stopConnector", self._name, started.number)
+                connector_start.host.ask("stopConnector", self._name, connector_start.number)
 
-    def discard(self, started: _ConnectorStart) -> None:
+    def discard(self, connector_start: _ConnectorStart) -> None:
         """Unregister a failed start, and stop its connector in the JVM."""
-        was_present = self._mark_ended(started)
-        started.host.remove_listener(started.number)
+        was_present = self._mark_ended(connector_start)
+        connector_start.host.remove_listener(connector_start.number)
 
         def stop() -> None:
             try:
                 with suppress(PluginsUnavailable):
-                    started.host.ask("stopConnector", self._name, started.number)
+                    connector_start.host.ask("stopConnector", self._name, connector_start.number)
             finally:
                 if was_present:
-                    self.hosts.release(started.host)
+                    self.hosts.release(connector_start.host)
 
-        started.host.submit(stop, may_block=True)
+        connector_start.host.submit(stop, may_block=True)
 
-    def _mark_ended(self, started: _ConnectorStart) -> bool:
+    def _mark_ended(self, connector_start: _ConnectorStart) -> bool:
         """Mark a start as ended; return False if it was already ended."""
         with self._lock:
-            if self._started is not started:
+            if self._current_start is not connector_start:
                 return False
-            self._started = None
+            self._current_start = None
         self.hosts.remove_stop(self._name, self._abandon)
         return True
 
@@ -174,7 +178,7 @@ class JavaConnector(Connector):
             return super().validate(config)
         except Exception as exc:
             raise to_plugin_failed(exc) from exc
-        return [parse_config_value(each) for each in json.loads(text)]
+        return [parse_config_value(info) for info in json.loads(text)]
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
@@ -269,7 +273,7 @@ class _ConnectorStart:
             self._context.raise_error(PluginFailed("the connector raised an error", event["detail"]))
 
     def tick(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
 
 class _JvmOnlyPlugin:
@@ -283,11 +287,11 @@ class _JvmOnlyPlugin:
 
 
 def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
-    """Return the versions of each Java plugin, by full name and in ascending order, with their kinds and classes."""
+    """Return the kinds and class of each version of each Java plugin by full name, in ascending order of versions."""
     by_name: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
-    for each in plugins:
-        versions = by_name.setdefault(each.class_name, {})
-        versions.setdefault((each.version, each.location), []).append(each)
+    for plugin in plugins:
+        versions = by_name.setdefault(plugin.class_name, {})
+        versions.setdefault((plugin.version, plugin.location), []).append(plugin)
     return {
         name: [
             (

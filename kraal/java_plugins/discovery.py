@@ -20,8 +20,8 @@ from kraal.java_plugins.catalog import compute_digest, read_cached_scan, store_s
 def plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
     """Return the elements of `plugin.path` with symbolic links resolved, because their targets may change."""
     return [
-        str(Path(each).resolve()) if Path(each).is_symlink() else each
-        for each in split_list(worker.get(PATH) or "")
+        str(Path(element).resolve()) if Path(element).is_symlink() else element
+        for element in split_list(worker.get(PATH) or "")
     ]
 
 
@@ -41,7 +41,7 @@ class Discovery:
     """Provides the discovery settings of new JVMs. Thread-safe."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
-        """`worker`: the worker's properties. Stats all files in `plugin.path`."""
+        """Stat all files in `plugin.path`; `worker` contains the worker's properties."""
         self._mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
         self._entries = plugin_path(worker)
         self.digest: Final = compute_digest(self._entries, self._mode)

@@ -35,7 +35,7 @@ class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
     def __init__(self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig) -> None:
-        """`inner`: the engine of plugins in Python."""
+        """Create an engine; `inner` is the engine for plugins in Python."""
         self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
         self.metrics = JavaMetrics(hosts)
@@ -64,15 +64,15 @@ class JavaPluginEngine:
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Start the other engine if a connector is in Python; the plugins' JVM starts with the worker.
 
-        Return whether each engine that these connectors need is up. A connector of an unknown class fails and needs
-        neither; a class given by a variable may be in Python.
+        Return whether each engine that these connectors require is up. A connector of an unknown class fails and
+        requires neither; a class that is set by a variable may be in Python.
         """
         by_java: dict[bool, list[Config]] = {True: [], False: []}
-        for each in connectors:
-            class_name = each.get("connector.class") or ""
+        for config in connectors:
+            class_name = config.get("connector.class") or ""
             name = self._registry.resolve(class_name)
             if name is not None or has_variable(class_name):
-                by_java[name is not None and self._registry.is_java(name)].append(each)
+                by_java[name is not None and self._registry.is_java(name)].append(config)
         is_up = not by_java[True] or self._hosts.shared.down_reason is None
         return (not by_java[False] or self._inner.is_ready_for(by_java[False])) and is_up
 
@@ -134,7 +134,7 @@ class JavaPluginEngine:
         kind = self._chained_kind(spec)
         if kind is None:
             return self._inner.open(spec, offsets, report)
-        # Imported late because it imports Arrow, which would delay the startup of REST.
+        # Imported late because the module imports Arrow, which would delay the startup of REST.
         from kraal.java_plugins.chains.run import ChainedRun  # noqa: PLC0415 - see above
 
         host = self._hosts.acquire(spec.task.connector, spec.connector_config)
@@ -185,7 +185,7 @@ class JavaPluginEngine:
         return None
 
     def _on_end(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
-        """Remove a run, and release its host: later if its JVM was lost, because the task is then opened again.
+        """Remove a run, and release its host. If the JVM was lost, release it later, because the task is opened again.
 
         A failed task stays in its JVM until the task is restarted or leaves this worker. Source: Worker.awaitStopTask.
         """

@@ -33,19 +33,19 @@ _POLL_INTERVAL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 2.0
 """How long a process may take to exit after it has closed a connection."""
 _RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Delays of starts, by the number of failures in a row."""
+"""Delays before a start, by the number of consecutive failures."""
 _STABLE_UPTIME_S: Final = 60.0
 """A process that exits sooner counts as a failure."""
-_THREADS: Final = 16
-"""Maximum number of concurrent calls for tasks, which are short."""
+_MAX_THREADS: Final = 16
+"""Maximum number of concurrent calls for tasks. These calls are short."""
 _THROWN: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
     """Receives the events of a connector or a run in the process.
 
-    The methods must not block. They are called on the host's thread; `on_up` also on others, and possibly more than
-    once for one process.
+    The methods must not block. They are called on the host's thread. `on_up` may also be called on other threads, and
+    more than once for one process.
     """
 
     def on_up(self) -> None:
@@ -110,13 +110,13 @@ class PluginHost:
         """The monotonic time in seconds since which the process is down; None if it is up or was not started."""
         self.starts = 0
         """How many times the process was started."""
-        self._described: str | None = None
+        self._catalog: str | None = None
         self._scanned = threading.Event()
         self._is_up = threading.Event()
         self.services: Sequence[JavaPlugin] = ()
         """The config providers and override policies in `plugin.path`; set once, before their first use."""
         self._closing = threading.Event()
-        self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
+        self._pool = ThreadPoolExecutor(_MAX_THREADS, "kraal-java")
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
         self._poll_start_s: float | None = None
         """The start of the current poll for events, in monotonic seconds; None between polls."""
@@ -137,9 +137,9 @@ class PluginHost:
         while not self._scanned.wait(_POLL_INTERVAL_S):
             if is_cancelled():
                 break
-        if self._described is None:
+        if self._catalog is None:
             raise PluginsUnavailable(self._why)
-        return self._described
+        return self._catalog
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Call a method of `PluginWorker`; blocks as long as the plugin does.
@@ -161,10 +161,10 @@ class PluginHost:
             raise PluginsUnavailable(f"{self._jvm_name} did not respond: {why}") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Run `work` on a thread of the host; does nothing once the host is closed.
+        """Run `work` on a thread of the host; no-op once the host is closed.
 
-        `may_block`: whether `work` calls a plugin. It then gets its own thread, so that a plugin that never returns
-        blocks no others.
+        `may_block` is whether `work` calls a plugin. Such a call runs on a separate thread, so that a plugin that never
+        returns does not block other calls.
         """
         if may_block:
             threading.Thread(target=_log_errors, args=(work,), name="kraal-java-start", daemon=True).start()
@@ -188,7 +188,7 @@ class PluginHost:
             self._listeners.pop(key, None)
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Set the log4j level of the loggers below a namespace, in this and later processes."""
+        """Set the log4j level of the loggers in a namespace, in this and later processes."""
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
@@ -267,8 +267,8 @@ class PluginHost:
         self.starts += 1
         if self._closing.is_set():
             raise PluginsUnavailable("the worker is shutting down")
-        if self._describes and self._described is None:
-            self._described = str(jvm.entry.describe())
+        if self._describes and self._catalog is None:
+            self._catalog = str(jvm.entry.describe())
         self._scanned.set()
         self._discovery.store_scan(files, jvm.entry)
         return jvm
@@ -313,8 +313,8 @@ class PluginHost:
                     listener = self._listeners.get(event["run"])
                 if listener is not None:
                     _log_errors(partial(listener.event, event))
-            for each in self._list_listeners():
-                _log_errors(each.tick)
+            for current_listener in self._list_listeners():
+                _log_errors(current_listener.tick)
 
     def _watch(self) -> None:
         """Kill a process that no longer responds."""

@@ -1,4 +1,4 @@
-"""The JVMs of Java plugins of one worker: a shared one, and one for each connector configured to have its own.
+"""The JVMs of Java plugins of one worker: a shared JVM, and the dedicated JVMs of connectors that are configured so.
 
 A connector's own JVM starts with the connector or its first task on this worker, and stops with the last of them.
 """
@@ -23,7 +23,7 @@ IDLE_TIMEOUT_S: Final = 30.0
 """How long an unused JVM is kept for a task that will be opened again."""
 
 MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
-"""Creates the host of a connector's own JVM, by the connector's name; the JVM's start first calls the function."""
+"""Creates the host of a connector's own JVM. Arguments: the connector, and a function to call before the JVM starts."""
 
 
 @dataclass(slots=True)
@@ -37,13 +37,13 @@ class PluginHosts:
     """The hosts of one worker's JVMs of Java plugins. Thread-safe; only `close` blocks."""
 
     def __init__(self, shared: PluginHost, make: MakeHost, default_jvm: PluginsJvm) -> None:
-        """`default_jvm`: the JVM of connectors whose config does not choose one."""
+        """Create the hosts; `default_jvm` applies to connectors whose config does not choose a JVM."""
         self.shared: Final = shared
         """The host of connectors without their own JVM; also lists plugins and validates configs."""
         self._make, self._default_jvm = make, default_jvm
         self._lock = threading.Lock()
         self._own: dict[str, _OwnJvm] = {}
-        self._ending: dict[str, threading.Thread] = {}
+        self._closing_threads: dict[str, threading.Thread] = {}
         """The thread that closes a connector's last JVM, until the JVM has exited."""
         self._stops: dict[str, Callable[[], None]] = {}
         """The stop function of each started connector."""
@@ -109,7 +109,7 @@ class PluginHosts:
         return [part for host in self.all().values() if (part := host.down()) is not None]
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Set the level of the loggers below a namespace in all JVMs, including later ones."""
+        """Set the level of the loggers in a namespace in all JVMs, including later ones."""
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
@@ -117,19 +117,19 @@ class PluginHosts:
                 host.set_log_level(namespace, level)
 
     def close(self) -> None:
-        """Close all hosts; blocks until their JVMs have exited, but at most ten seconds for each."""
+        """Close all hosts; blocks until their JVMs have exited, for at most ten seconds each."""
         with self._lock:
             self._is_closed = True
             for jvm in self._own.values():
                 self._close_async(jvm.host)
             self._own.clear()
-            ending = list(self._ending.values())
+            threads = list(self._closing_threads.values())
         self.shared.close()
-        for each in ending:
-            each.join(_CLOSE_TIMEOUT_S)
+        for thread in threads:
+            thread.join(_CLOSE_TIMEOUT_S)
 
     def _start_host(self, connector: str) -> PluginHost:
-        previous = self._ending.get(connector)
+        previous = self._closing_threads.get(connector)
 
         def await_previous() -> None:
             if previous is not None:
@@ -147,9 +147,9 @@ class PluginHosts:
         def close() -> None:
             host.close()
             with self._lock:
-                if self._ending.get(host.connector) is thread:
-                    del self._ending[host.connector]
+                if self._closing_threads.get(host.connector) is thread:
+                    del self._closing_threads[host.connector]
 
         thread = threading.Thread(target=close, name="kraal-java-end", daemon=True)
-        self._ending[host.connector] = thread
+        self._closing_threads[host.connector] = thread
         thread.start()

@@ -30,7 +30,7 @@ _CONTEXT: Final = re.compile(
 """Matches the connector and task in Connect's MDC context. Source: LoggingContext (Kafka 4.4.0)."""
 _PLUGINS: Final = "org.apache.kafka.connect.runtime.isolation.Plugins"
 _ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguring "
-"""A suggestion of Kafka's `Plugins`, not logged because scans are cached (`Discovery`)."""
+"""A suggestion of Kafka's `Plugins`, which is not logged because scans are cached (`Discovery`)."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _PARTS: Final = 4
 _END_TIMEOUT_S: Final = 2.0
@@ -42,7 +42,7 @@ class PluginsUnavailable(Unavailable):
     """Raised if the JVM of Java plugins is down; REST returns 503 with `Retry-After`."""
 
     def __init__(self, message: str) -> None:
-        """`message`: the reason why the JVM is down."""
+        """Create the error; `message` is the reason why the JVM is down."""
         super().__init__(message, retry_after_s=RETRY_AFTER_S)
 
 
@@ -138,7 +138,7 @@ class Jvm:
             self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Kill the process; its tasks will read records again whose offsets were not committed."""
+        """Kill the process; its tasks will read the records again whose offsets were not committed."""
         if self.alive:
             self.process.kill()
         self.process.wait()
@@ -152,7 +152,7 @@ class Jvm:
             self.kill()
 
     def _read_output(self) -> None:
-        """Log the standard output of the JVM, which no task can be attributed to, and read the port from it."""
+        """Log the standard output of the JVM, which cannot be attributed to tasks, and read the port from it."""
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
@@ -195,13 +195,13 @@ def _parse_line(line: str) -> list[str] | None:
     except ValueError:
         return None
     is_line = (
-        isinstance(parts, list) and len(parts) == _PARTS and all(isinstance(each, str) for each in parts)
+        isinstance(parts, list) and len(parts) == _PARTS and all(isinstance(part, str) for part in parts)
     )
     return parts if is_line else None
 
 
 def _subject(connector: str | None, task: str | None) -> str:
-    """Return the connector or task of a line in the form of actor names; empty without a connector."""
+    """Return the connector or task of a line, formatted like actor names; empty without a connector."""
     if not connector:
         return ""
     return f"connector {connector}" if task is None else f"task {connector}-{int(task)}"
@@ -218,7 +218,7 @@ def _open_gateway(port: int, token: str) -> Any:
 
 
 def _is_not_debug(record: logging.LogRecord) -> bool:
-    """Reject DEBUG lines whatever the log level: py4j logs commands there, with configs as arguments."""
+    """Reject DEBUG records at any log level, because py4j logs commands with configs as arguments at DEBUG."""
     return record.levelno >= logging.INFO
 
 

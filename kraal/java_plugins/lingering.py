@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
-"""Interval between checks whether the thread has ended."""
+"""Interval at which to check whether the thread has ended."""
 
 
 class LingeringTask:
     """Kills the JVM of a lingering task when the lease expires. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, spec: TaskSpec, number: int) -> None:
-        """`number`: the number of the cancelled run."""
+        """Start to supervise a task; `number` is the number of the cancelled run."""
         self._host, self._spec = host, spec
         self._key = ("lingering", number)
         self._checked_s = -math.inf
@@ -36,7 +36,7 @@ class LingeringTask:
         host.add_listener(self._key, self)
 
     def on_up(self) -> None:
-        """Do nothing: `tick` detects that a new JVM has no such task."""
+        """No-op: `tick` detects that a new JVM has no such task."""
 
     def on_down(self, why: str) -> None:
         """Stop supervising the task, because it has exited with its JVM."""
@@ -44,7 +44,7 @@ class LingeringTask:
         self._host.remove_listener(self._key)
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: a cancelled task reports no events."""
+        """No-op: a cancelled task reports no events."""
 
     def tick(self) -> None:
         """Kill the JVM if the lease has expired; otherwise check periodically whether the thread has ended."""

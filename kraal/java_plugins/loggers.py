@@ -17,15 +17,15 @@ _PLUGINS_OF_KAFKA: Final = ("org.apache.kafka.connect.file", "org.apache.kafka.c
 def set_plugin_log_levels(class_names: Iterable[str]) -> None:
     """Set the loggers of plugins, and of the libraries that they use, to Kraal's own level.
 
-    Loggers with a level of their own keep it. `class_names`: the plugins' classes.
+    Loggers with an explicit level keep it. `class_names` are the names of the plugins' classes.
     Source: connect-log4j2.yaml (Kafka 4.3.0), where the root logger has INFO.
     """
     level, root_level = (logging.getLogger(name).getEffectiveLevel() for name in (_KRAAL, None))
     if level >= root_level:
         return
     _set_default(_RUNTIME, root_level)
-    tops = {name.partition(".")[0] for name in class_names if "." in name}
-    for name in sorted((_TOP_LEVEL_PACKAGES | tops | set(_PLUGINS_OF_KAFKA)) - {_KRAAL}):
+    top_packages = {name.partition(".")[0] for name in class_names if "." in name}
+    for name in sorted((_TOP_LEVEL_PACKAGES | top_packages | set(_PLUGINS_OF_KAFKA)) - {_KRAAL}):
         _set_default(name, level)
 
 

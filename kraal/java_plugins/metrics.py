@@ -1,7 +1,8 @@
 """Fetches the metrics of the plugins' JVMs for scrapes, with one call at a time per JVM on its own thread.
 
-A call returns a JSON object: `tasks`, pairs of a run's number and its values by Connect's attributes; `jvm`, see
-`Measurements.java`; `own`, see `PluginNumbers.java`, null if a plugin's code did not return in time.
+A call returns a JSON object. `tasks` contains pairs of a run's number and its values, by the names of Connect's MBean
+attributes. For `jvm`, see `Measurements.java`; for `own`, see `PluginNumbers.java`. `own` is null if plugin code did
+not return in time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _Run:
 
     number: int
     values: TaskValues | None = None
-    is_last: bool = False
+    has_final_values: bool = False
     """Whether `values` are the final values of a failed run."""
     is_over: bool = False
 
@@ -77,7 +78,7 @@ class JavaMetrics:
         with self._lock:
             run = self._runs.get(task)
             if run is not None and run.number == number:
-                run.values, run.is_last = _to_floats(values), True
+                run.values, run.has_final_values = _to_floats(values), True
 
     def on_end(self, task: TaskId, number: int) -> None:
         """Drop the values of an ended run, unless it has failed."""
@@ -85,7 +86,7 @@ class JavaMetrics:
             run = self._runs.get(task)
             if run is not None and run.number == number:
                 run.is_over = True
-                if not run.is_last:
+                if not run.has_final_values:
                     run.values = None
 
     def remove_task(self, task: TaskId) -> None:
@@ -98,7 +99,7 @@ class JavaMetrics:
     def gather(self) -> Sequence[Future[bool]]:
         """Request the metrics of each JVM, unless an earlier request is still pending.
 
-        Return the futures to wait for, up to `GATHER_S`.
+        Return the futures of the requests; callers wait for up to `GATHER_S`.
         """
         with self._lock:
             if self._is_closed:
@@ -137,7 +138,7 @@ class JavaMetrics:
             by_number = {run.number: run for run in self._runs.values()}
             for number, values in tasks:
                 run = by_number.get(number)
-                if run is not None and not run.is_over and not run.is_last:
+                if run is not None and not run.is_over and not run.has_final_values:
                     run.values = _to_floats(values)
 
 
@@ -145,7 +146,7 @@ class _Jvm:
     """The latest metrics of one JVM. Thread-safe."""
 
     def __init__(self, host: PluginHost, connector: str, store_tasks: StoreTasks) -> None:
-        """`connector`: the only connector in the JVM; empty for the shared JVM."""
+        """Create an object without metrics; `connector` is the JVM's only connector, empty for the shared JVM."""
         self.connector = connector
         self._host, self._store_tasks = host, store_tasks
         self._thread = ThreadPoolExecutor(1, "kraal-java-metrics")
@@ -200,8 +201,8 @@ class _Jvm:
             start = self._host.starts
             response = json.loads(self._host.ask("measure", PLUGIN_TIMEOUT_MS))
             registry = response["own"]
-            of_plugins = () if registry is None else plugin_families(registry)
-            families = render_jvm(chain(jvm_families(response["jvm"], self.connector), of_plugins))
+            own_families = () if registry is None else plugin_families(registry)
+            families = render_jvm(chain(jvm_families(response["jvm"], self.connector), own_families))
             self._store_tasks(response["tasks"])
         except PluginsUnavailable:
             return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REQUEST_RUN: Final = -1
-"""The run number that events with offset requests have."""
+"""The run number in events that contain offset requests."""
 
 Pairs = Sequence[tuple[str, str | None]]
 """Keys and values as text, serialized as in the offset store."""
@@ -34,19 +34,19 @@ class StandaloneOffsets:
     """Handles offset requests in order, on its own thread. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, store: OffsetStore) -> None:
-        """`store`: the worker's offset store; used until the host is closed."""
+        """Handle the requests of `host` with the worker's offset store, which is used until the host is closed."""
         self._host, self._store = host, store
         self._thread = ThreadPoolExecutor(1, "kraal-java-offsets")
         host.add_listener(REQUEST_RUN, self)
 
     def on_up(self) -> None:
-        """Do nothing: requests do not depend on this event."""
+        """No-op: requests do not depend on this event."""
 
     def on_down(self, why: str) -> None:
         """No-op: pending requests died with the JVM, and submitted writes still complete."""
 
     def tick(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Handle a request."""
@@ -73,16 +73,16 @@ class StandaloneOffsets:
             log.debug("The JVM of Java plugins exited before it received its offsets: %s", exc)
 
     def _load(self, keys: Sequence[str]) -> Pairs:
-        loaded: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
+        offsets: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
         pairs = []
         for key in keys:
             value: bytes | None = None
             parsed = _parse_key(key)
             if parsed is not None:
                 connector, partition = parsed
-                if connector not in loaded:
-                    loaded[connector] = self._store.load(connector)
-                value = encode_value(loaded[connector].get(partition))
+                if connector not in offsets:
+                    offsets[connector] = self._store.load(connector)
+                value = encode_value(offsets[connector].get(partition))
             pairs.append((key, None if value is None else value.decode()))
         return pairs
 

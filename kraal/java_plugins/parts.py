@@ -43,9 +43,9 @@ G1: Final = (
 )
 """With `TUNING`, the JVM options of Connect's own script. Source: kafka-run-class.sh (Kafka 4.3.0)."""
 PARALLEL: Final = ("-XX:+UseParallelGC",)
-"""Used with the default options: a sink is 5 % faster than with G1, and the pauses are short with a heap of 2 GB.
+"""Used with the default options: a sink is 5 % faster than with G1, and pauses are short with a heap of 2 GB.
 
-With a larger heap, they may not be.
+With a larger heap, pauses may be longer.
 """
 CLIENT_DEFAULTS: Final = {"producer.batch.size": "131072"}
 """Defaults for the clients of Java plugins, which the worker and the connector can override.
@@ -61,7 +61,7 @@ _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTI
 """Environment variables from which Java reads options."""
 MAX_SILENCE_S: Final = 5.0
 _PROVIDERS: Final = "config.providers"
-"""The prefix of properties that Kafka's worker does not need, because all variables are resolved before."""
+"""The prefix of properties that Kafka's worker does not need, because all variables are already resolved."""
 _REPORTERS: Final = "metric.reporters"
 _JMX: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
@@ -81,9 +81,9 @@ def start_java_plugins(
     Args:
         registry: Kraal's own plugins.
         worker: the worker's properties.
-        session_timeout_s: JVMs that get no poll for half of this time exit, before other workers run their tasks.
+        session_timeout_s: JVMs that receive no poll for half of this time exit, before other workers run their tasks.
         offsets: the offset store of a standalone worker; None if Java sources use the offset topic.
-        is_stopping: whether the worker was requested to stop.
+        is_stopping: returns whether the worker was requested to stop.
 
     Raises PluginsUnavailable if the scan fails.
     """
@@ -177,26 +177,31 @@ def list_options(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequen
     """Return the command-line options of a JVM."""
     text = worker.get(OPTIONS) or DEFAULT_OPTIONS
     sources = (text, *map(os.environ.get, _OPTION_VARIABLES))
-    has_collector = any(_COLLECTOR.search(each) for each in sources if each)
+    has_collector = any(_COLLECTOR.search(source) for source in sources if source)
     collector = () if has_collector else PARALLEL if text == DEFAULT_OPTIONS else G1
     options = shlex.split(text)
-    return [*TUNING, *collector, *(each for each in options if is_shared or not each.startswith(JMX_PORTS))]
+    return [
+        *TUNING,
+        *collector,
+        *(option for option in options if is_shared or not option.startswith(JMX_PORTS)),
+    ]
 
 
 def _with_java_plugins(registry: Registry, hosts: PluginHosts, catalog: Sequence[JavaPlugin]) -> Registry:
     """Return the registry with the plugins of `plugin.path`.
 
-    Java connectors replace Kraal's own of the same name. Of the other plugins with the same name, Python connectors use
-    Kraal's own, and Java connectors the Java classes.
+    A Java connector replaces Kraal's connector of the same name. If another plugin exists in both, Python connectors
+    use Kraal's plugin, and Java connectors use the Java class.
     """
     log.info("Found %d Java plugins in plugin.path", len(catalog))
-    set_plugin_log_levels(each.class_name for each in catalog)
-    hosts.shared.services = [each for each in catalog if each.is_service]
+    set_plugin_log_levels(plugin.class_name for plugin in catalog)
+    hosts.shared.services = [plugin for plugin in catalog if plugin.is_service]
     plugins = [
-        each
-        for each in catalog
-        if each.is_connector or (not each.is_service and registry.resolve(each.class_name) != each.class_name)
+        plugin
+        for plugin in catalog
+        if plugin.is_connector
+        or (not plugin.is_service and registry.resolve(plugin.class_name) != plugin.class_name)
     ]
-    chains = {each.class_name for each in catalog if not each.is_service}
-    services = frozenset().union(*(each.service_names for each in hosts.shared.services))
+    chains = {plugin.class_name for plugin in catalog if not plugin.is_service}
+    services = frozenset().union(*(plugin.service_names for plugin in hosts.shared.services))
     return registry.with_java(make_classes(plugins, hosts), chains, services)

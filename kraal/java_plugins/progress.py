@@ -18,19 +18,19 @@ class RecordProgress:
     """The records that a Java task has processed, and those already reported."""
 
     def __init__(self) -> None:
-        self._now = self._reported = (0, 0, frozenset[str]())
+        self._totals = self._reported = (0, 0, frozenset[str]())
         """Records read and written, and topics."""
         self._since_s = time.monotonic()
 
     def add_report(self, detail: Mapping[str, Any]) -> None:
         """Store the totals that the Java task has reported."""
-        self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
+        self._totals = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
     def since_last(self) -> BatchDone | None:
         """Return the progress since the last call; None without progress."""
-        if self._now == self._reported:
+        if self._totals == self._reported:
             return None
-        (read, written, topics), now_s = self._now, time.monotonic()
+        (read, written, topics), now_s = self._totals, time.monotonic()
         done = BatchDone(
             offsets={},
             records=written - self._reported[1],
@@ -40,7 +40,7 @@ class RecordProgress:
             way="by Kafka's own worker in the JVM of Java plugins",
             continuous=True,
         )
-        self._since_s, self._reported = now_s, self._now
+        self._since_s, self._reported = now_s, self._totals
         return done
 
 

@@ -67,10 +67,10 @@ class JavaRun:
         store_metrics: Callable[[TaskId, int, Mapping[str, float]], None],
         on_end: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """`store_metrics` receives a failed task's metrics; `on_end` the last event, and again when it is removed."""
+        """Create a run. `on_end` receives the last event, and another one when a failed task is removed."""
         self.spec, self.number, self._host = spec, number, host
         self._claim = spec.transactions
-        """The claim of an exactly-once task; None once the Java task or the run's end took it. Guarded by `_lock`."""
+        """The claim of an exactly-once task; None once a start or the run's end has taken it. Guarded by `_lock`."""
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
         self._report, self._store_metrics, self._on_end = report, store_metrics, on_end
         self._lock = threading.RLock()
@@ -126,7 +126,7 @@ class JavaRun:
             self._pause(paused=True)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the Java task commits its offsets."""
+        """No-op: the Java task commits its offsets."""
 
     def stop(self) -> None:
         """Stop the task gracefully, with a timeout of `task.shutdown.graceful.timeout.ms`."""
@@ -160,11 +160,11 @@ class JavaRun:
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of the Java task."""
-        what, detail = event["what"], event["detail"]
+        kind, detail = event["what"], event["detail"]
         with self._lock:
             if self._phase is _Phase.OVER:
                 return
-            match what:
+            match kind:
                 case "started" if self._phase is _Phase.STARTING:
                     self._phase = _Phase.RUNNING
                     self._report(Opened(version=self._version))
@@ -221,7 +221,7 @@ class JavaRun:
                 claim = self._take_claim()
                 if claim is not None:
                     claim.close()  # the Java task opens its own producer with the same transactional id
-                    if not self._is_starting():  # `close` takes a while; the run may be over by now
+                    if not self._is_starting():  # `close` may block; the run may be over by now
                         self._end_before_start()
                         return
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)

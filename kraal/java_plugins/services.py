@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S: Final = 20.0
-"""How long a request waits for the JVM; less than the timeouts of clients, 30 s or 60 s, which retry after a 503."""
+"""How long a request waits for the JVM; less than the timeouts of clients (30 s or 60 s), which retry after a 503."""
 _POLL_INTERVAL_S: Final = 0.5
 
 
@@ -64,7 +64,7 @@ class RetryingCaller:
     def __init__(
         self, process: Process, is_stopping: Callable[[], bool], time_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """`is_stopping`: whether the worker is shutting down, so that calls must not wait."""
+        """Create a caller; `is_stopping` returns whether the worker is shutting down, so that calls must not wait."""
         self._process, self._is_stopping, self._time_s = process, is_stopping, time_s
 
     def ask(self, method: str, *arguments: object, timeout_s: float | None = None) -> Any:
@@ -128,7 +128,7 @@ class JavaPolicy:
 
     def validate(self, request: OverrideRequest) -> Sequence[ConfigValue]:
         """Return the policy's validation results. Raises PluginsUnavailable, PluginFailed."""
-        about = {
+        properties = {
             "name": request.name,
             "type": request.type,
             "class": request.class_name,
@@ -138,13 +138,13 @@ class JavaPolicy:
         overrides = json.dumps(dict(request.overrides))
         try:
             response = self._caller.ask(
-                "checkOverrides", json.dumps(about), overrides, timeout_s=CALL_TIMEOUT_S
+                "checkOverrides", json.dumps(properties), overrides, timeout_s=CALL_TIMEOUT_S
             )
         except PluginsUnavailable:
             raise
         except Exception as exc:
             raise to_plugin_failed(exc) from exc
-        return [parse_config_value(each) for each in json.loads(response)]
+        return [parse_config_value(info) for info in json.loads(response)]
 
 
 def open_services(
@@ -156,7 +156,7 @@ def open_services(
         worker: the worker's properties, with variables resolved.
         hosts: the hosts of Java plugins; closed on an error. None without `plugin.path`, or if the worker was
             requested to stop before the scan had completed.
-        is_stopping: whether the worker was requested to stop.
+        is_stopping: returns whether the worker was requested to stop.
 
     Raises ConfigInvalid for unknown classes.
     """
@@ -181,10 +181,10 @@ def _find_policy(
     name = worker.get(POLICY, "")
     if not name or OverridePolicy.parse(name) is not None:
         return None
-    policies = [each for each in services if each.kind is WorkerPluginKind.POLICY]
-    if not any(name in each.service_names for each in policies):
-        listed = ", ".join([*OverridePolicy, *sorted({each.class_name for each in policies})])
-        text = invalid(POLICY, name, f"no such class is in plugin.path; available policies are: {listed}")
+    policies = [plugin for plugin in services if plugin.kind is WorkerPluginKind.POLICY]
+    if not any(name in plugin.service_names for plugin in policies):
+        available = ", ".join([*OverridePolicy, *sorted({plugin.class_name for plugin in policies})])
+        text = invalid(POLICY, name, f"no such class is in plugin.path; available policies are: {available}")
         raise ConfigInvalid(text, [text])
     return JavaPolicy(caller)
 
@@ -199,9 +199,9 @@ def _provider_loaders(
         return lambda: type(name.rpartition(".")[2], (JavaProvider,), members)
 
     return {
-        each.class_name: loader(each.class_name)
-        for each in services
-        if each.kind is WorkerPluginKind.CONFIG_PROVIDER
+        plugin.class_name: loader(plugin.class_name)
+        for plugin in services
+        if plugin.kind is WorkerPluginKind.CONFIG_PROVIDER
     }
 
 
@@ -214,19 +214,21 @@ class _TemporaryProcess:
         files = discovery.next_files()
         self._jvm = Jvm(java_class_path(), list_options(worker), files)
         try:
-            self.services = [each for each in read_catalog(discovery, self._describe) if each.is_service]
+            self.services = [
+                plugin for plugin in read_catalog(discovery, self._describe) if plugin.is_service
+            ]
             discovery.store_scan(files, self._jvm.entry)
         except BaseException:
             self._jvm.close()
             raise
-        self._last = 0
+        self._last_number = 0
 
     def _describe(self) -> str:
         return str(self._jvm.entry.describe())
 
     def next_number(self) -> int:
-        self._last += 1
-        return self._last
+        self._last_number += 1
+        return self._last_number
 
     def ask(self, method: str, *arguments: object) -> Any:
         return getattr(self._jvm.entry, method)(*arguments)

@@ -35,7 +35,7 @@ class WorkerFile:
         return self._file.fileno()
 
     def close(self) -> None:
-        """Close the file: a memfd is freed when the process has closed it too, a temporary file is deleted now."""
+        """Close the file. A memfd is freed once the process has closed it too; a temporary file is deleted now."""
         self._file.close()
 
 

@@ -1,8 +1,8 @@
 """Authors of requests to this worker whose effects have not been read yet. Thread-safe.
 
-REST registers a request before it sends it to the herder or another worker, and removes it after the response. The
-herder takes the author when it reads the effect from the log. Effects of forwarded requests may be read after the
-response.
+REST registers the author of a request before the request is sent to the herder or another worker, and removes the
+author after the response. The herder takes the author when it reads the effect from the log. Effects of forwarded
+requests may be read after the response.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class Authors:
             yield _noop
             return
         author = _Author(effect, by, self._now_ms() + REQUEST_TIMEOUT_MS)
-        is_kept = False
+        keeps_author = False
 
         def keep_author() -> None:
-            nonlocal is_kept
-            is_kept = True
+            nonlocal keeps_author
+            keeps_author = True
             author.until_ms = self._now_ms() + FORWARDED_TIMEOUT_MS
 
         with self._lock:
@@ -112,20 +112,20 @@ class Authors:
         try:
             yield keep_author
         except (TimedOut, ActorDied, StoreError):
-            is_kept = True  # the request may nevertheless take effect
+            keeps_author = True  # the request may nevertheless take effect
             raise
         finally:
-            if not is_kept:
+            if not keeps_author:
                 with self._lock:
-                    self._waiting = [each for each in self._waiting if each is not author]
+                    self._waiting = [other for other in self._waiting if other is not author]
 
     def take(self, effect: Effect) -> str | None:
         """Remove and return the author of an effect; None without a request to this worker."""
         with self._lock:
             now = self._now_ms()
-            self._waiting = [each for each in self._waiting if now <= each.until_ms]
-            author = next((each for each in self._waiting if _matches(each.effect, effect)), None)
-            self._waiting = [each for each in self._waiting if each is not author]
+            self._waiting = [pending for pending in self._waiting if now <= pending.until_ms]
+            author = next((pending for pending in self._waiting if _matches(pending.effect, effect)), None)
+            self._waiting = [other for other in self._waiting if other is not author]
         return None if author is None else author.by
 
 

@@ -1,7 +1,7 @@
 """Causes of states: why an instance is in a state, and who requested it. Pure.
 
-A state of an instance has a preceding *cause*: a request, an automatic restart, a rebalance. The herder notes a cause
-for exactly the affected instances; the next state that the cause explains receives its text. States without a noted
+A state of an instance has a preceding *cause*: a request, an automatic restart, a rebalance. The herder records a cause
+for exactly the affected instances; the next state that the cause explains receives its text. States without a recorded
 cause are explained by the change of the worker, the generation or the trace.
 """
 
@@ -36,13 +36,15 @@ class Kind(Enum):
     STOPPED = "stopped"
     RESTART = "restarted"
     AUTO_RESTART = "automatic restart"
-    REVOKED = "given up for a rebalance"
+    REVOKED = "revoked in a rebalance"
     CLOSING = "its worker was shut down"
-    ORPHANED = "its worker had ended without stopping it"
+    ORPHANED = "its worker exited without stopping it"
 
 
 _STOPPED_STATES: Final = frozenset({str(State.UNASSIGNED), REMOVED})
-_NOT_FAILED_STATES: Final = frozenset({str(each) for each in State if each is not State.FAILED} | {REMOVED})
+_NOT_FAILED_STATES: Final = frozenset(
+    {str(state) for state in State if state is not State.FAILED} | {REMOVED}
+)
 _EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
     Kind.DELETED: _STOPPED_STATES,
     Kind.PAUSED: _STOPPED_STATES | {str(State.PAUSED)},
@@ -84,24 +86,24 @@ class Explanation:
     cause: str
     by: str
     is_exact: bool
-    """Whether the explanation is a noted cause or a trace."""
+    """Whether the explanation is a recorded cause or a trace."""
     is_consumed: bool = False
-    """Whether the noted cause is consumed and does not explain later states."""
+    """Whether the recorded cause is consumed and does not explain later states."""
 
 
 def explain(
-    before: Status | None, after: Status | None, noted: Cause | None, *, now_ms: int, reason: str = ""
+    before: Status | None, after: Status | None, recorded: Cause | None, *, now_ms: int, reason: str = ""
 ) -> Explanation:
     """Explain the transition of an instance from one status to another; None stands for no status.
 
-    `noted` is its latest cause that has explained no settled state yet, `reason` the reason for the status's rebalance.
+    `recorded`: latest cause that has not explained a settled state yet. `reason`: reason for the latest rebalance.
     """
     state = REMOVED if after is None else str(after.state)
     is_consumed = is_settled(after)
     if after is not None and after.trace:
         return Explanation(printable(root_cause(after.trace)), "", is_exact=True, is_consumed=is_consumed)
-    if noted is not None and now_ms - noted.ms <= MAX_CAUSE_AGE_MS and noted.explains(state):
-        return Explanation(noted.shown, noted.by, is_exact=True, is_consumed=is_consumed)
+    if recorded is not None and now_ms - recorded.ms <= MAX_CAUSE_AGE_MS and recorded.explains(state):
+        return Explanation(recorded.shown, recorded.by, is_exact=True, is_consumed=is_consumed)
     return Explanation(_without_cause(before, after, reason), "", is_exact=False)
 
 
@@ -113,8 +115,8 @@ def is_settled(status: Status | None) -> bool:
 def _without_cause(before: Status | None, after: Status | None, reason: str) -> str:
     if after is None:
         return "no longer configured"
-    moved = before is None or (before.worker_id, before.generation) != (after.worker_id, after.generation)
-    if after.state in (State.RUNNING, State.PAUSED, State.STOPPED) and moved and after.generation > 0:
+    has_moved = before is None or (before.worker_id, before.generation) != (after.worker_id, after.generation)
+    if after.state in (State.RUNNING, State.PAUSED, State.STOPPED) and has_moved and after.generation > 0:
         return f"assigned in generation {after.generation}{f': {reason}' if reason else ''}"
     return (
         _TEXTS[after.state]

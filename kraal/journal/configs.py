@@ -25,7 +25,7 @@ _ITEM_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ConfigWrite:
-    """Time and author of a write of a config; an empty `by` if unknown."""
+    """Time and author of a write of a config; `by` is empty if the author is unknown."""
 
     ms: int
     by: str = ""
@@ -63,9 +63,11 @@ class Version:
 class Configs:
     """The versions of all configs, written by the herder's thread. Reads are thread-safe."""
 
-    def __init__(self, each: int, total: int) -> None:
-        """`each`, `total`: maximum size of the versions of a connector and of all connectors, in bytes."""
-        self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MAX_VERSIONS)
+    def __init__(self, connector_limit: int, total_limit: int) -> None:
+        """`connector_limit`, `total_limit`: maximum size of the versions of one connector and of all, in bytes."""
+        self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(
+            connector_limit, total_limit, MAX_VERSIONS
+        )
         self._current: dict[ConnectorName, ConfigWrite] = {}
 
     def read(self, name: ConnectorName) -> RingContent[Version]:
@@ -77,7 +79,7 @@ class Configs:
         return self._current.get(name)
 
     def record_stored(self, name: ConnectorName, written: ConfigWrite) -> None:
-        """Note the latest version that was stored before the worker started."""
+        """Record the latest version that was stored before the worker started."""
         self._current[name] = written
 
     def drop_stored(self, name: ConnectorName) -> None:
@@ -87,7 +89,7 @@ class Configs:
     def add(
         self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
     ) -> None:
-        """Record a new version, with None for no previous version or a deleted connector."""
+        """Record a new version; `before` is None for a new connector, `after` is None for a deleted connector."""
         replaced = self._current.pop(name, None) or ConfigWrite(-1)
         if after is not None:
             self._current[name] = written

@@ -61,7 +61,7 @@ class JournalEvent:
 
 
 class Events:
-    """The latest events."""
+    """The latest events of this worker."""
 
     def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
         """`limit`: maximum size in bytes."""
@@ -71,7 +71,7 @@ class Events:
         self._seq = 0
 
     def add(self, kind: EventKind, text: str, about: Instance | None, by: str) -> None:
-        """Record an event with the current time; `about`: its connector or task, if any."""
+        """Record an event with the current time; `about`: the connector or task that it concerns, if any."""
         text = truncate(secrets.scrub(text), TEXT_BYTES)
         with self._guard as first:
             if not first:
@@ -89,7 +89,7 @@ class Events:
             self._ring.append(event, event.size)
 
     def after(self, seq: int | None, limit: int) -> tuple[JournalEvent, ...]:
-        """Return the first events after `seq`, or the latest ones if None; at most `limit`, oldest first."""
+        """Return the first events after `seq`, or the latest events if None; at most `limit`, oldest first."""
         with self._guard:
             events = self._ring.entries()
         if seq is None:

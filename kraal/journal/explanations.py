@@ -83,7 +83,7 @@ def explain(sources: Sources, name: ConnectorName) -> dict[str, Any]:
     snapshot = sources.snapshot
     entry = snapshot.config.connectors[name]
     statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
-    supervision = {each["id"]: each for each in sources.supervision.get("tasks", ())}
+    supervision = {task["id"]: task for task in sources.supervision.get("tasks", ())}
     events = _events(sources, name)
     count = max(entry.task_count, len(entry.tasks))
     return {
@@ -131,7 +131,7 @@ def _instance(
         "generation": None if status is None else status.generation,
         "placement": describe_placement(snapshot, instance),
         "reasons": [{"kind": kind, "text": text} for kind, text in reasons],
-        "events": [_event(each, snapshot.worker_id) for each in events[-MAX_EVENTS:]],
+        "events": [_event(event, snapshot.worker_id) for event in events[-MAX_EVENTS:]],
     }
 
 
@@ -164,7 +164,7 @@ def _reasons(
         text = "A restart was requested (KIP-745), and its next state has not been read yet."
         reasons.append((ReasonKind.RESTART, text))
     if status is None:
-        reasons.append((ReasonKind.NO_STATUS, "No worker has reported a state of it."))
+        reasons.append((ReasonKind.NO_STATUS, "No worker has reported its state."))
     elif status.trace:
         kind = ReasonKind.FAILURE if status.state is State.FAILED else ReasonKind.WAITING
         reasons.append((kind, printable(root_cause(status.trace))))
@@ -175,7 +175,7 @@ def _supervision_reasons(supervision: Mapping[str, Any]) -> list[tuple[ReasonKin
     reasons: list[tuple[ReasonKind, str]] = []
     if supervision.get("stalled"):
         cause = supervision.get("stall_cause") or "no cause is known"
-        reasons.append((ReasonKind.STALL, f"It should make progress and makes none: {cause}"))
+        reasons.append((ReasonKind.STALL, f"It is stalled: {cause}"))
     if supervision.get("next_restart_ms") is not None:
         text = f"It is restarted automatically at {format_time(supervision['next_restart_ms'])}."
         reasons.append((ReasonKind.AUTO_RESTART, text))
@@ -195,7 +195,7 @@ def format_time(ms: int) -> str:
 def merge(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the explanations of other workers by worker id: the leader's placements, and the owners' other data."""
     tasks = {
-        worker: {each["id"]: each for each in response["tasks"]} for worker, response in responses.items()
+        worker: {task["id"]: task for task in response["tasks"]} for worker, response in responses.items()
     }
     connectors = {worker: response["connector"] for worker, response in responses.items()}
     return {
@@ -212,7 +212,11 @@ def merge(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) ->
 
 def _merge_instance(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     owner = responses.get(own["worker_id"] or "", own)
-    placements = [each["placement"] for each in (own, *responses.values()) if each["placement"] is not None]
+    placements = [
+        explanation["placement"]
+        for explanation in (own, *responses.values())
+        if explanation["placement"] is not None
+    ]
     return {
         **own,
         "placement": placements[0] if placements else None,
@@ -225,13 +229,13 @@ def _with_authors(
     events: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the owner's events, with authors that are known only to the worker that handled the request."""
-    authors = {(each["kind"], each["text"]): each["by"] for each in own if " from " in each["by"]}
+    authors = {(event["kind"], event["text"]): event["by"] for event in own if " from " in event["by"]}
     return [
         {
-            **each,
-            "by": each["by"]
-            if " from " in each["by"]
-            else authors.get((each["kind"], each["text"]), each["by"]),
+            **event,
+            "by": event["by"]
+            if " from " in event["by"]
+            else authors.get((event["kind"], event["text"]), event["by"]),
         }
-        for each in events
+        for event in events
     ]

@@ -73,12 +73,12 @@ class Journal:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, on the writing thread; return a function that removes it.
 
-        It is called without locks held and must not block. A listener that raises an error is removed.
+        The listener is called without locks held and must not block. A listener that raises an error is removed.
         """
         self._listeners = (*self._listeners, listener)
 
         def stop() -> None:
-            self._listeners = tuple(each for each in self._listeners if each is not listener)
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return stop
 
@@ -91,8 +91,8 @@ class Journal:
                 try:
                     listener(kind, name)
                 except Exception:
-                    self._listeners = tuple(each for each in self._listeners if each is not listener)
-                    log.exception("Removed a listener of the journal, which failed")
+                    self._listeners = tuple(other for other in self._listeners if other is not listener)
+                    log.exception("Removed a journal listener that raised an error")
         finally:
             self._notifying.now = False
 
@@ -104,13 +104,13 @@ class Journal:
             self.events.add(kind, text, about, by)
             self._notify("events", None)
 
-    def note_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
-        """Note the cause of the next states of these instances; see `States.note`."""
+    def record_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+        """Record the cause of the next states of these instances; see `States.record_cause`."""
         if self.enabled:
-            self.states.note_cause(instances, cause, amends=amends)
+            self.states.record_cause(instances, cause, amends=amends)
 
-    def note_rebalance(self, generation: int, reason: str) -> None:
-        """Note the reason for a rebalance, which explains the states that follow it."""
+    def record_rebalance_reason(self, generation: int, reason: str) -> None:
+        """Record the reason for a rebalance, which explains the states that follow it."""
         self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
     def record_state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
@@ -146,7 +146,7 @@ class Journal:
     def record_config(
         self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
     ) -> None:
-        """Record a change of a config, with None for no previous config or a deleted connector."""
+        """Record a change of a config; `before` is None for a new connector, `after` for a deleted connector."""
         if self.enabled:
             self.configs.add(name, before, after, written)
             self._notify("configs", name)

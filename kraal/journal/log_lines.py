@@ -1,8 +1,8 @@
 """Logging handler that keeps the latest log lines of connectors and tasks for `GET /connectors/{c}/logs`.
 
-Lines of threads that do not work for a connector (`kraal.core.logging.about`) are dropped. Secrets are removed, as on
-standard error. Ids are microseconds since the epoch, incremented to be unique, so that they increase within a process
-and are comparable between workers.
+Lines of threads that do not work for a connector (`kraal.core.logging.log_subject`) are dropped. Secrets are removed,
+as on standard error. Ids are microseconds since the epoch, incremented to be unique, so that they increase within a
+process and are comparable between workers.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ class LogLines(logging.Handler):
     may be called while a finalizer or a listener logs.
     """
 
-    def __init__(self, each: int, total: int, listener: Callable[[ConnectorName], None]) -> None:
-        """`each`, `total`: maximum size of the lines of a connector and of all connectors, in bytes.
+    def __init__(
+        self, connector_limit: int, total_limit: int, listener: Callable[[ConnectorName], None]
+    ) -> None:
+        """`connector_limit`, `total_limit`: maximum size of the lines of a connector and of all connectors, in bytes.
 
         `listener` is called after each line, on the logging thread and without locks of this handler held.
         """
         super().__init__()
-        self._rings: KeyedRings[ConnectorName, LogLine] = KeyedRings(each, total)
+        self._rings: KeyedRings[ConnectorName, LogLine] = KeyedRings(connector_limit, total_limit)
         self._listener = listener
         self._scrub = SecretsFilter()
         self._last_id = 0

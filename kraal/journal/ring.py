@@ -109,12 +109,12 @@ class KeyedRings(Generic[K, T]):
     """A ring for each key, with a maximum size of each ring and of all rings. Thread-safe.
 
     If the total is exceeded, the oldest entries of the least recently written key are dropped. A key without entries
-    takes no memory, except for the counts of dropped entries of the latest `MAX_EMPTY_KEYS` keys.
+    uses no memory, except for the counts of dropped entries of the latest `MAX_EMPTY_KEYS` keys.
     """
 
-    each: int
+    key_limit: int
     """Maximum size of one key's entries, in bytes."""
-    total: int
+    total_limit: int
     """Maximum size of all keys and their entries, in bytes."""
     max_entries: int | None = None
     """Maximum number of entries of one key, if limited."""
@@ -167,7 +167,7 @@ class KeyedRings(Generic[K, T]):
     def _ring(self, key: K) -> ByteRing[T]:
         ring = self._rings.get(key)
         if ring is None:
-            ring = self._rings[key] = ByteRing(self.each, self.max_entries)
+            ring = self._rings[key] = ByteRing(self.key_limit, self.max_entries)
             ring.dropped = self._empty.pop(key, 0)
             self.size += KEY_BYTES + getsizeof(key)
         return ring
@@ -175,7 +175,7 @@ class KeyedRings(Generic[K, T]):
     def _make_room(self, key: K, ring: ByteRing[T], before: int) -> None:
         """Evict entries after a change of a ring whose size was `before`."""
         self.size += ring.size - before
-        while self.size > self.total:
+        while self.size > self.total_limit:
             self._evict(next(iter(self._rings)))
         if key in self._rings and not ring:
             self._remove(key)

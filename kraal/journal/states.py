@@ -22,8 +22,8 @@ TRACE_LINES: Final = 11
 TRACE_BYTES: Final = 4_096
 TEXT_BYTES: Final = 1_000
 """Maximum size of a cause, in bytes."""
-MAX_NOTED: Final = 20_000
-"""Number of noted causes at which expired causes are removed."""
+MAX_PENDING_CAUSES: Final = 20_000
+"""Number of pending causes at which expired causes are removed."""
 MAX_MISSED: Final = 50
 """Maximum number of states per instance that a restarted herder adds."""
 
@@ -44,7 +44,7 @@ class StateEntry:
     by: str
     trace: str | None
     is_exact: bool = True
-    """Whether `cause` was noted, not derived from the change."""
+    """Whether `cause` was recorded, not derived from the change."""
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class StateEntry:
 
 @dataclass(slots=True)
 class _MissedRecords:
-    """Records of one instance that the journal has not recorded."""
+    """Status records of one instance that are missing in the journal."""
 
     has_latest: bool = False
     """Whether the journal's latest status was read again."""
@@ -77,12 +77,12 @@ class _MissedRecords:
 class States:
     """The states of all instances, written by the herder's thread. Reads are thread-safe."""
 
-    def __init__(self, each: int, total: int) -> None:
-        """`each`, `total`: maximum size of the entries of a connector and of all connectors, in bytes."""
-        self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(each, total)
+    def __init__(self, connector_limit: int, total_limit: int) -> None:
+        """`connector_limit`, `total_limit`: maximum size of the entries of one connector and of all, in bytes."""
+        self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(connector_limit, total_limit)
         self._latest: dict[Instance, Status] = {}
         """The latest recorded statuses."""
-        self._noted: dict[Instance, Cause] = {}
+        self._pending_causes: dict[Instance, Cause] = {}
         """Causes that have not explained a settled state yet."""
         self._missed: dict[Instance, _MissedRecords] = {}
 
@@ -90,24 +90,26 @@ class States:
         """Return a connector's entries, oldest first. Thread-safe."""
         return self._rings.read(name)
 
-    def note_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
-        """Note the cause of the next states of these instances.
+    def record_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+        """Record the cause of the next states of these instances.
 
-        `amends`: the cause was read from a record. Because the two logs are read independently, its states may have
-        been recorded already; their cause is then amended.
+        `amends`: the cause was read from a record. Because the two logs are read independently, the states that it
+        explains may have been recorded already; the cause of these states is then amended.
         """
-        if len(self._noted) >= MAX_NOTED:
-            self._noted = {
-                i: each for i, each in self._noted.items() if cause.ms - each.ms <= MAX_CAUSE_AGE_MS
+        if len(self._pending_causes) >= MAX_PENDING_CAUSES:
+            self._pending_causes = {
+                i: pending
+                for i, pending in self._pending_causes.items()
+                if cause.ms - pending.ms <= MAX_CAUSE_AGE_MS
             }
         for instance in instances:
             latest = self._latest.get(instance)
-            late = amends and latest is not None and latest.written_ms > cause.ms
-            if late and latest is not None and cause.explains(str(latest.state)):
+            is_late = amends and latest is not None and latest.written_ms > cause.ms
+            if is_late and latest is not None and cause.explains(str(latest.state)):
                 self._amend(instance, cause)
                 if is_settled(latest):
                     continue
-            self._noted[instance] = cause
+            self._pending_causes[instance] = cause
 
     def _amend(self, instance: Instance, cause: Cause) -> None:
         """Set a cause on the earlier states that it explains."""
@@ -121,14 +123,14 @@ class States:
                 or not cause.explains(entry.state)
             ):
                 return None
-            better = replace(entry, cause=cause.shown, by=cause.by, is_exact=True)
-            return better, better.size
+            amended = replace(entry, cause=cause.shown, by=cause.by, is_exact=True)
+            return amended, amended.size
 
         self._rings.amend(get_connector(instance), change)
 
-    def find_noted_cause(self, instance: Instance, now_ms: int) -> Cause | None:
-        """Return the noted cause of an instance unless it is too old."""
-        cause = self._noted.get(instance)
+    def find_pending_cause(self, instance: Instance, now_ms: int) -> Cause | None:
+        """Return the pending cause of an instance unless the cause is too old."""
+        cause = self._pending_causes.get(instance)
         return None if cause is None or now_ms - cause.ms > MAX_CAUSE_AGE_MS else cause
 
     def add(
@@ -143,16 +145,18 @@ class States:
             self._latest.pop(instance, None)
         else:
             self._latest[instance] = status
-        if _same(before, status):
+        if _is_same_state(before, status):
             return None
-        why = explain(before, status, self._noted.get(instance), now_ms=now_ms, reason=reason)
-        if why.is_consumed:
-            self._noted.pop(instance, None)
+        explanation = explain(
+            before, status, self._pending_causes.get(instance), now_ms=now_ms, reason=reason
+        )
+        if explanation.is_consumed:
+            self._pending_causes.pop(instance, None)
         at_ms = now_ms if at_ms < 0 else at_ms
-        return self._append(instance, status or before, why, at_ms, removed=status is None)
+        return self._append(instance, status or before, explanation, at_ms, removed=status is None)
 
     def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
-        """Record a status stored before the worker started; return whether it is the first of its instance."""
+        """Record a status stored before the worker started; return whether it is the first status of its instance."""
         if instance in self._latest:
             return False
         self._latest[instance] = status
@@ -176,7 +180,9 @@ class States:
         """Remove and return the statuses and times that no earlier herder has read, in order for each instance."""
         missed, self._missed = self._missed, {}
         return [
-            (instance, *missed_status) for instance, each in missed.items() for missed_status in each.statuses
+            (instance, *missed_status)
+            for instance, missed_records in missed.items()
+            for missed_status in missed_records.statuses
         ]
 
     def find_removed(self, instances: Iterable[Instance]) -> list[Instance]:
@@ -187,7 +193,7 @@ class States:
         self,
         instance: Instance,
         status: Status | None,
-        why: Explanation,
+        explanation: Explanation,
         at_ms: int,
         *,
         removed: bool = False,
@@ -201,16 +207,16 @@ class States:
             state=REMOVED if removed else str(status.state),
             worker_id=str(status.worker_id),
             generation=int(status.generation),
-            cause=truncate(secrets.scrub(why.cause), TEXT_BYTES),
-            by=why.by,
+            cause=truncate(secrets.scrub(explanation.cause), TEXT_BYTES),
+            by=explanation.by,
             trace=None if trace is None else _shorten(trace),
-            is_exact=why.is_exact,
+            is_exact=explanation.is_exact,
         )
         self._rings.append(get_connector(instance), lambda: (entry, entry.size))
         return entry
 
 
-def _same(one: Status | None, other: Status | None) -> bool:
+def _is_same_state(one: Status | None, other: Status | None) -> bool:
     if one is None or other is None:
         return one is other
     return _identity(one) == _identity(other)

@@ -20,11 +20,11 @@ _helpers: Final = threading.BoundedSemaphore(MAX_HELPERS)
 def fence_producers(
     options: Mapping[str, str], transactional_ids: Sequence[str], *, client_id: str, timeout_s: float
 ) -> None:
-    """Fence the producers with these ids, concurrently; block at most about `timeout_s` for each.
+    """Fence the producers with these ids concurrently; block for about `timeout_s` per producer at most.
 
-    `options` contains librdkafka's options. A producer that initializes with an id fences all earlier ones. Each takes
-    0.15 to 0.3 s, mostly waiting for the broker, so a hundred in sequence would take half a minute. Raises StoreError;
-    the remaining ids are not fenced then.
+    `options` contains librdkafka's options. Initializing a producer fences all earlier producers with its id. This
+    takes 0.15 to 0.3 s per id, mostly waiting for the broker, so a hundred ids in sequence would take half a minute.
+    Raises StoreError; the remaining ids are not fenced then.
     """
 
     def fence(transactional_id: str) -> None:
@@ -74,7 +74,7 @@ def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> No
         threads.append(threading.Thread(target=run_helper, name="fencing helper", daemon=True))
         threads[-1].start()
     work()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     if errors:
         raise errors[0]

@@ -124,7 +124,7 @@ def _is_kept(record: logging.LogRecord) -> bool:
 
     kafka-python retries a join after a retriable error, so such errors never reach the driver.
     """
-    is_driver_error = not any(isinstance(each, errors.RetriableError) for each in record.args or ())
+    is_driver_error = not any(isinstance(argument, errors.RetriableError) for argument in record.args or ())
     return not (is_driver_error and str(record.msg).startswith(_FAILED_JOINS))
 
 
@@ -157,7 +157,7 @@ def likely_cause(error: BaseException) -> str:
     if not isinstance(error, errors.UnknownError):
         return ""
     return (
-        ". The broker's log has the cause. Most likely the group's record (what all members report and are assigned) "
+        ". See the broker's log for the cause. Most likely the group's record (all members' metadata and assignments) "
         "exceeds max.message.bytes of the topic __consumer_offsets, about 1 MB by default. Raise the limit with "
         "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name __consumer_offsets "
         "--add-config max.message.bytes=4000000, or divide the connectors among several groups"
@@ -181,7 +181,7 @@ class _Driver:
         self._retry_at_s = 0.0
         self._failures = 0
         self._join_failures = JoinFailures()
-        self._leaving: str | None = None
+        self._leave_reason: str | None = None
         self._has_reported_lost = False
         self._closing = False
         self._ended = threading.Event()
@@ -199,7 +199,7 @@ class _Driver:
             log.debug("Stopped the membership loop: %s", exc)
 
     def set_leaving(self, reason: str | None) -> None:
-        self._leaving = reason
+        self._leave_reason = reason
         self.wake_driver()
 
     def close(self, timeout_s: float) -> None:
@@ -225,10 +225,10 @@ class _Driver:
 
     async def _run_once(self) -> None:
         coordinator, now_s = self.coordinator, time.monotonic()
-        if self._leaving is None:
+        if self._leave_reason is None:
             coordinator.has_left = False
         elif not coordinator.has_left:
-            await coordinator.leave_group(self._leaving, LEAVE_TIMEOUT_S)
+            await coordinator.leave_group(self._leave_reason, LEAVE_TIMEOUT_S)
         self._finish_join()
         self._report_lost_coordinator(now_s)
         self._disconnect_unresponsive_broker()

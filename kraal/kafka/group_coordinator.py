@@ -1,19 +1,19 @@
-"""Kafka's group protocol for workers, based on kafka-python's coordinator (3.0.12, pinned: this uses its internals).
+"""Kafka's group protocol for workers, based on internals of kafka-python's coordinator (3.0.12, pinned).
 
 kafka-python provides discovery of the coordinator, JoinGroup and SyncGroup with their errors, and heartbeats. This
 module adds:
 
 - The member's hooks are called before each join, and again if the group expelled the member meanwhile (`expelled`).
 - `confirmed_s` is the *send* time of the last request whose response confirmed the membership. The broker's session
-  starts later, so a lease that starts at this time never expires too late. This includes a process that was frozen with
-  the response in its socket, and a suspended machine: `kraal.core.lease_clock` includes that time, unlike
-  kafka-python's clocks.
+  starts later, so a lease that starts at this time never expires too late. This also holds for a process that was
+  frozen with the response in its socket, and after a suspension of the machine, because `kraal.core.lease_clock`
+  includes the suspension, unlike kafka-python's clocks.
 - Heartbeats are sent more often than `heartbeat.interval.ms` requires, because their responses also notify members of
   a rebalance. They continue during a join, over a second connection: the broker processes no other request on a
   connection with a pending JoinGroup, which may wait for the slowest member.
 - A member can leave during a join, over the same second connection.
 
-Everything here runs on the client's loop.
+All code in this module runs on the client's event loop.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         self._second_round_until_s = -math.inf
         self._sent_s = -math.inf
         self.confirmed_s = -math.inf
-        """Described in the module's docstring; a time of `lease_clock`."""
+        """See the module docstring; a time of `lease_clock`."""
         self.lease_s = -math.inf
         """`confirmed_s` while this is a member, otherwise minus infinity; read by other threads."""
 
@@ -132,7 +132,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         self.has_left = False
         """Whether the member has left and does not rejoin."""
         self.expelled = False
-        """Whether the group expelled the member and it has not rejoined."""
+        """Whether the group expelled the member and the member has not rejoined since."""
         self.join_in_progress = False
         """Whether JoinGroup or SyncGroup is in progress."""
         self.last_generation = DEFAULT_GENERATION_ID
@@ -351,7 +351,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
                 self._manager.close(node_id=node)
 
     def _second_connection(self) -> object:
-        """Return the broker id of the coordinator, whose connection is separate from the group's."""
+        """Return the coordinator's broker id, for a connection that is separate from the group's."""
         node = str(self.coordinator_id).removeprefix(_COORDINATOR)
         return int(node) if node.isdigit() else None
 

@@ -1,7 +1,7 @@
 """Removes a member from its consumer group over a separate connection, with kafka-python.
 
 The broker processes no other request on a connection with a pending JoinGroup, which may wait for the slowest member;
-therefore it does not process a client's LeaveGroup during a join (GroupCoordinator, KIP-345).
+therefore, a client's LeaveGroup is not processed during a join (GroupCoordinator, KIP-345).
 """
 
 from __future__ import annotations

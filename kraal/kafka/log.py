@@ -1,8 +1,9 @@
 """A Log in an internal topic of a cluster; the counterpart of a standalone worker's `FileLog`.
 
-Keys are strings: as in Java, invalid UTF-8 is replaced, and a null key, which a compacted topic rejects, is read as "".
-The herder logs and skips both. Clients connect on first use. A call raises StoreError if brokers are unavailable for
-longer than `timeout_s`; the next call retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
+Keys are strings. As in Java, invalid UTF-8 is replaced, and a null key (which a compacted topic rejects) is read as "".
+The herder logs and skips records with such keys. Clients connect on first use. A call raises StoreError if brokers are
+unavailable for longer than `timeout_s`; the next call retries.
+Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kraal.kafka.writer import LeaderWriter, TopicWriter
 log = logging.getLogger(__name__)
 
 _UNRESTRICTED_PREFIXES = ("target-state-", "logger-cluster-")
-"""Prefixes of keys that any worker may write; only the leader writes others (KafkaConfigBackingStore)."""
+"""Prefixes of keys that any worker may write; only the leader writes other keys (KafkaConfigBackingStore)."""
 
 
 class KafkaLog:
@@ -53,7 +54,7 @@ class KafkaLog:
             failure: returns the error message for entries that could not be written, such as
                 `write_failures.config_failure`; as in Java, the reason is then only logged.
             may_read: blocks until the topic may be read, or raises StoreError; None if it may be read immediately.
-            timeout_s: how long brokers may be unavailable before a call fails.
+            timeout_s: maximum time that brokers may be unavailable before a call fails.
         """
         self._topic = topic
         self._failure = failure
@@ -103,7 +104,7 @@ class KafkaLog:
         ):
             writer = self._leader
         try:
-            written = writer.write(pairs)
+            positions = writer.write(pairs)
         except Fenced:
             raise
         except StoreError as exc:
@@ -112,9 +113,9 @@ class KafkaLog:
                 log.warning("%s", message)
                 message = self._failure(entries)
             raise StoreError(message) from exc
-        for each in written:
-            self._reader.record_write(each.partition, each.offset)
-        return written[-1].offset
+        for position in positions:
+            self._reader.record_write(position.partition, position.offset)
+        return positions[-1].offset
 
     def claim(self) -> None:
         """Fence earlier leaders, which can no longer write. Raises StoreError."""

@@ -29,8 +29,8 @@ _MAX_BATCH_SIZE = 10_000
 @dataclass(frozen=True, slots=True)
 class _Value:
     bytes: bytes | None
-    """None if it was deleted, which overrides older values under other keys."""
-    written: tuple[int, int]
+    """None if the offset was deleted; a deletion overrides older values under other keys."""
+    write_order: tuple[int, int]
     """Timestamp, and the order of reading within the same millisecond."""
 
 
@@ -86,11 +86,11 @@ class KafkaOffsets:
             if not pairs:
                 return
             try:
-                written = self._writer.write(pairs)
+                positions = self._writer.write(pairs)
             except StoreError as exc:
                 raise StoreError(f"cannot write source offsets to the topic {self._topic!r}: {exc}") from exc
-            for each in written:
-                self._reader.record_write(each.partition, each.offset)
+            for position in positions:
+                self._reader.record_write(position.partition, position.offset)
 
     def pairs(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> list[Pair]:
         """Return the records that store `offsets`, for a task's transaction. Call `load` first."""
@@ -145,7 +145,7 @@ class KafkaOffsets:
             keys.append(key)
 
     def _decode_newest(self, keys: list[bytes]) -> Offset | None:
-        key = max(keys, key=lambda each: self._values[each].written)
+        key = max(keys, key=lambda candidate: self._values[candidate].write_order)
         try:
             return decode_value(self._values[key].bytes)
         except ProtocolError as exc:

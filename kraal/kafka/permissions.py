@@ -1,6 +1,6 @@
 """Authorized operations of a client on the cluster, a topic and a group. Read-only.
 
-A broker without an authorizer allows all of them. Source: KIP-430.
+A broker without an authorizer allows all operations. Source: KIP-430.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
     @override
     def _describe_groups_process_response(self, response: Any) -> dict[str, Permissions]:
         return {
-            each.group_id: _decode_permissions(each.error_code, each.authorized_operations)
-            for each in response.groups
+            group.group_id: _decode_permissions(group.error_code, group.authorized_operations)
+            for group in response.groups
         }
 
 
@@ -135,4 +135,6 @@ def _decode_permissions(error: int, operations: Collection[int] | None) -> Permi
     """Decode a response; `operations` contains Kafka's codes, or is None if the broker does not return them."""
     if error in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)
-    return Permissions(frozenset(each.name for each in AclOperation if each.value in (operations or ())))
+    return Permissions(
+        frozenset(operation.name for operation in AclOperation if operation.value in (operations or ()))
+    )

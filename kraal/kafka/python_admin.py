@@ -36,9 +36,11 @@ def admin_client(
     try:
         client = kind(**{**admin_options, **extra_options, "kafka_client": create_client})
     except BaseException:
-        for each in clients:  # a client that has never connected to a broker does not stop its thread
-            each.close()
-            each._manager._net.stop()  # noqa: SLF001 - as in kafka-python's close
+        for (
+            failed_client
+        ) in clients:  # a client that has never connected to a broker does not stop its thread
+            failed_client.close()
+            failed_client._manager._net.stop()  # noqa: SLF001 - as in kafka-python's close
         raise
     try:
         yield client

@@ -8,7 +8,8 @@ at the beginning.
 
 An empty result always means the end of the topic. An empty poll does not imply it: transaction markers and compacted
 records leave gaps, and the end may have moved since the last check. A reader that receives no record therefore requests
-the end with an admin client, over a separate connection (the consumer's is busy with a long poll), and reads up to it.
+the end with an admin client and reads up to this end. The admin client uses a separate connection, because the
+consumer's connection is busy with a long poll.
 Source: KafkaBasedLog.readToLogEnd (Kafka 4.4.0).
 """
 
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 _CLOSE_CHECK_INTERVAL_S = 0.25
 """Interval at which a waiting reader checks whether it was closed."""
 _POLL_TIMEOUT_S = 0.02
-"""Duration of one poll before the end is reached."""
+"""Timeout of a poll before the end is reached."""
 _END_CHECK_INTERVAL_S = 1.0
 """Interval at which an idle reader checks that it is at the end and that a broker is reachable."""
 _TRANSACTION_TIMEOUT_S = 1.0
@@ -43,7 +44,7 @@ _TRANSACTION_TIMEOUT_S = 1.0
 _MAX_SKIP = 1000
 """Maximum number of offsets that the reader skips without reconnecting."""
 _MAX_RECENT_POSITIONS = 256
-"""Number of reads whose positions are stored."""
+"""Maximum number of recent read positions to remember; the oldest are evicted."""
 _FATAL_CODES = UNKNOWN_TOPIC | {
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -90,11 +91,11 @@ class TopicReader:
             read_committed: whether to skip uncommitted records.
             awaits_open_transactions: whether the end includes open transactions, for which a read then waits up to
                 `timeout_s`; otherwise the end is the last stable offset.
-            timeout_s: how long brokers may be unavailable before a call fails.
+            timeout_s: maximum time that brokers may be unavailable before a call fails.
         """
         self._topic = topic
         self._admin = admin
-        self._committed = read_committed and not awaits_open_transactions
+        self._reads_committed = read_committed and not awaits_open_transactions
         self._timeout_s = timeout_s
         self._last_error = LastClientError()
         self._settings = reader_settings(options, client_id, self._last_error, read_committed=read_committed)
@@ -106,11 +107,11 @@ class TopicReader:
         """The virtual offset to continue from."""
         self._positions_by_partition: list[int] = []
         """The next offset to read in each partition."""
-        self._ended: list[int] = []
+        self._read_up_to: list[int] = []
         """The offset in each partition up to which all records have been read since the last seek."""
-        self._seen: list[int] = []
+        self._highest_read: list[int] = []
         """The highest offset read in each partition, whose end cannot be lower."""
-        self._recent: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        self._recent_positions: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._written: dict[int, int] = {}
         self._partitions = 0
         """Minimum number of partitions, based on the writes of this process."""
@@ -132,7 +133,7 @@ class TopicReader:
                 if not records and not (wait_s > 0 and self._is_at_end()):
                     records = self._read_to_end(limit)
             except StoreError:
-                self._close_consumer()  # the next one checks whether the topic is still the same
+                self._close_consumer()  # the next consumer checks whether the topic is still the same
                 raise
             except (KafkaException, RuntimeError) as exc:
                 self._fail(self._last_error.append_to(exc), exc)
@@ -149,7 +150,7 @@ class TopicReader:
         self._partitions = max(self._partitions, partition + 1)
 
     def close(self) -> None:
-        """Close the connection; a waiting read fails."""
+        """Close the consumer; a read in progress fails."""
         self._closed = True
         with self._lock:
             self._close_consumer()
@@ -167,18 +168,20 @@ class TopicReader:
     def _seek(self, start: int) -> None:
         topic = self._admin.describe(self._topic)
         at, begin = self._positions(start, topic.partitions)
-        seen = [max(pair) for pair in zip_longest(self._seen, self._positions_by_partition, fillvalue=0)]
-        renewed = self._topic_id not in (None, topic.id)
+        seen = [
+            max(pair) for pair in zip_longest(self._highest_read, self._positions_by_partition, fillvalue=0)
+        ]
+        is_recreated = self._topic_id not in (None, topic.id)
         if not any(at):
-            self._recent.clear()
+            self._recent_positions.clear()
             seen = []
-            if renewed:
+            if is_recreated:
                 self._written.clear()
                 self._partitions = 0
-        elif renewed or len(at) > topic.partitions:
+        elif is_recreated or len(at) > topic.partitions:
             raise StoreError(
                 f"the topic {self._topic!r} was deleted and created again since it was read; restart the worker "
-                "to read all of it"
+                "to read the whole topic"
             )
         at = self._clamp(at, [*seen, *[0] * (topic.partitions - len(seen))])
         # Use a new consumer, because the old one may wait up to half a second for a pending fetch.
@@ -186,7 +189,12 @@ class TopicReader:
         self._consumer = Consumer(self._settings)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(at)])
         self._topic_id = topic.id
-        self._positions_by_partition, self._ended, self._seen, self._next = at, list(at), seen, begin
+        self._positions_by_partition, self._read_up_to, self._highest_read, self._next = (
+            at,
+            list(at),
+            seen,
+            begin,
+        )
         self._confirmed_s = float("-inf")
         self._record_position()
 
@@ -196,9 +204,13 @@ class TopicReader:
             return [0] * partitions, 0
         if partitions == 1:
             return [start], start
-        recent_positions = self._recent.get(start)
+        recent_positions = self._recent_positions.get(start)
         if recent_positions is None:
-            log.warning("Reading the topic %r again, because its offset %d is unknown", self._topic, start)
+            log.warning(
+                "Reading the topic %r from the beginning, because the positions of offset %d are unknown",
+                self._topic,
+                start,
+            )
             return [0] * partitions, 0
         return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
@@ -213,7 +225,7 @@ class TopicReader:
                     raise StoreError(
                         f"the topic {self._topic!r} was read up to offset {seen[partition]} of its partition "
                         f"{partition}, but ends at {end[partition]} now: it was deleted and created again, or lost "
-                        "records; restart the worker to read all of it"
+                        "records; restart the worker to read the whole topic"
                     )
                 positions[partition] = end[partition]
             elif position < first[partition]:
@@ -231,17 +243,17 @@ class TopicReader:
     # -- reading -------------------------------------------------------------------------------------------
 
     def _poll(self, limit: int, wait_s: float) -> list[RawRecord]:
-        """Return available records, or the first ones that arrive within `wait_s`."""
+        """Return available records, or the first records that arrive within `wait_s`."""
         deadline_s = time.monotonic() + wait_s
         while True:
             consumer = self._check_consumer()
-            left_s = deadline_s - time.monotonic()
-            message = consumer.poll(min(max(left_s, 0.0), _CLOSE_CHECK_INTERVAL_S))
+            remaining_s = deadline_s - time.monotonic()
+            message = consumer.poll(min(max(remaining_s, 0.0), _CLOSE_CHECK_INTERVAL_S))
             if message is not None:
                 more = consumer.consume(limit - 1, 0) if limit > 1 else []
                 if records := self._accept([message, *more]):
                     return records
-            elif left_s <= 0:
+            elif remaining_s <= 0:
                 return []
 
     def _accept(self, messages: Sequence[Message]) -> list[RawRecord]:
@@ -260,13 +272,15 @@ class TopicReader:
                     records.append(_raw_record(message, total - 1, partition, offset))
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 if partition is not None and offset is not None:
-                    self._ended[partition] = max(self._ended[partition], offset)
+                    self._read_up_to[partition] = max(self._read_up_to[partition], offset)
             elif error is not None and (error.code() in _FATAL_CODES or error.fatal()):
                 fatal_error = error
                 break
             elif error is not None:
                 self._last_error(error)
-        self._ended = [max(pair) for pair in zip(self._positions_by_partition, self._ended, strict=True)]
+        self._read_up_to = [
+            max(pair) for pair in zip(self._positions_by_partition, self._read_up_to, strict=True)
+        ]
         if records:
             self._next = total
             self._record_position()
@@ -277,10 +291,10 @@ class TopicReader:
         return records
 
     def _record_position(self) -> None:
-        self._recent[self._next] = tuple(self._positions_by_partition)
-        self._recent.move_to_end(self._next)
-        if len(self._recent) > _MAX_RECENT_POSITIONS:
-            self._recent.popitem(last=False)
+        self._recent_positions[self._next] = tuple(self._positions_by_partition)
+        self._recent_positions.move_to_end(self._next)
+        if len(self._recent_positions) > _MAX_RECENT_POSITIONS:
+            self._recent_positions.popitem(last=False)
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -310,20 +324,20 @@ class TopicReader:
         return is_recent and not self._is_behind(self._written_ends())
 
     def _is_behind(self, ends: Sequence[int]) -> bool:
-        if all(ended >= end for ended, end in zip(self._ended, ends, strict=True)):
+        if all(ended >= end for ended, end in zip(self._read_up_to, ends, strict=True)):
             return False
         # The consumer's position includes transaction markers, which are not delivered as messages.
-        parts = [TopicPartition(self._topic, number) for number in range(len(self._ended))]
+        parts = [TopicPartition(self._topic, number) for number in range(len(self._read_up_to))]
         for part in self._check_consumer().position(parts):
-            self._ended[part.partition] = max(self._ended[part.partition], part.offset)
-        return any(ended < end for ended, end in zip(self._ended, ends, strict=True))
+            self._read_up_to[part.partition] = max(self._read_up_to[part.partition], part.offset)
+        return any(ended < end for ended, end in zip(self._read_up_to, ends, strict=True))
 
     def _ends(self) -> list[int]:
-        partitions = len(self._ended) or self._admin.describe(self._topic).partitions
-        return self._admin.end_offsets(self._topic, partitions, committed=self._committed)
+        partitions = len(self._read_up_to) or self._admin.describe(self._topic).partitions
+        return self._admin.end_offsets(self._topic, partitions, committed=self._reads_committed)
 
     def _written_ends(self) -> list[int]:
-        return [self._written.get(partition, 0) for partition in range(len(self._ended))]
+        return [self._written.get(partition, 0) for partition in range(len(self._read_up_to))]
 
     # -- failing -------------------------------------------------------------------------------------------
 

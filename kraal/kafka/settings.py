@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 Settings = dict[str, Any]
 
 TRANSACTION_TIMEOUT_S = 15.0
-"""How long a leader that crashed during a transaction can block readers unless a new leader fences it."""
+"""Maximum time that a leader that crashed during a transaction blocks readers, unless a new leader fences it."""
 _MAX_ERROR_AGE_S = 30.0
 
 _COMMON: Settings = {
@@ -74,7 +74,7 @@ class LastClientError:
 
 
 class _ClientLogger:
-    """Receives librdkafka's log lines, which would go to stderr; severe ones do so at any log level."""
+    """Receives librdkafka's log lines, which would go to stderr; severe lines do so at any log level."""
 
     def log(self, level: int, text: str, *args: object) -> None:
         """Log a line at debug level, because important events are also reported as errors."""

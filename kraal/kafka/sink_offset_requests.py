@@ -71,8 +71,8 @@ class KafkaGroupOffsets:
             connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
         )
         return {
-            TopicPartition(each.topic, each.partition): committed.offset
-            for each, committed in offsets_by_group.get(group, {}).items()
+            TopicPartition(partition.topic, partition.partition): committed.offset
+            for partition, committed in offsets_by_group.get(group, {}).items()
             if committed.offset >= 0
         }
 
@@ -85,7 +85,9 @@ class KafkaGroupOffsets:
         timeout_s: float,
     ) -> Mapping[TopicPartition, int]:
         """Return the last stable offsets; omit missing and unauthorized partitions. Raises StoreError."""
-        kafka_partitions = {KafkaPartition(each.topic, each.partition): each for each in partitions}
+        kafka_partitions = {
+            KafkaPartition(partition.topic, partition.partition): partition for partition in partitions
+        }
         end_offsets: dict[TopicPartition, int] = {}
 
         def request_ends(client: Any, partitions_: Collection[KafkaPartition]) -> None:
@@ -100,7 +102,9 @@ class KafkaGroupOffsets:
             except _UNAVAILABLE_TOPIC:  # at least one topic is unavailable, so request each topic separately
                 for topic in {partition.topic for partition in kafka_partitions}:
                     with suppress(*_UNAVAILABLE_TOPIC):
-                        request_ends(client, [each for each in kafka_partitions if each.topic == topic])
+                        request_ends(
+                            client, [partition for partition in kafka_partitions if partition.topic == topic]
+                        )
 
         if kafka_partitions:
             self._run(connector, config, timeout_s, request)
@@ -117,7 +121,8 @@ class KafkaGroupOffsets:
         """Commit offsets; None deletes an offset. Raises GroupInUse, StoreError."""
         group = consumer_group(self._worker, connector, config)
         kafka_offsets = {
-            KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()
+            KafkaPartition(partition.topic, partition.partition): offset
+            for partition, offset in offsets.items()
         }
         to_commit = {
             p: OffsetAndMetadata(offset, "", None)
@@ -159,11 +164,11 @@ class KafkaGroupOffsets:
             except _IN_USE as error:
                 raise GroupInUse(_describe_error(error)) from error
             except (KafkaError, OSError) as error:
-                retry = (
+                should_retry = (
                     isinstance(error, _COORDINATOR_UNAVAILABLE)
                     and time.monotonic() + RETRY_DELAY_S < deadline
                 )
-                if not retry:
+                if not should_retry:
                     raise StoreError(_describe_error(error)) from error
             self._pause.wait(RETRY_DELAY_S)
 

@@ -36,11 +36,11 @@ class DirectSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python is pub
     async def connect(
         self, net: Any, addrinfo: Any, socket_options: Sequence[Any] = (), timeout_at: float | None = None
     ) -> Socket:
-        connected = False
+        is_connected = False
         try:
             connected_socket: Socket = await super().connect(net, addrinfo, socket_options, timeout_at)
-            connected = True
+            is_connected = True
         finally:
-            if not connected and self._socket is not None:
+            if not is_connected and self._socket is not None:
                 self._socket.close()
         return connected_socket

@@ -2,8 +2,8 @@
 
 A connector's offsets are in the worker's topic, unless its config names another topic or other brokers. Then they are
 in that topic, which is created if it is missing, and the worker's topic receives a copy afterwards on a best-effort
-basis. Deletions are written to the worker's topic first and fail if that fails, because an offset there is used if the
-connector's own topic has none.
+basis. Deletions are written to the worker's topic first, and fail if this write fails, because an offset in the
+worker's topic is used if the connector's own topic has none.
 Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore.set (Kafka 4.3.0, KAFKA-15018).
 """
 
@@ -91,7 +91,7 @@ class SourceTransactions:
         self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
-        """Return a new producer of a task; all earlier ones are fenced.
+        """Return a new producer of a task; all earlier producers are fenced.
 
         `config` is the connector's resolved config; `tracks` is whether the producer reports the offsets of records.
         Raises StoreUnavailable, StoreError, ConfigInvalid.
@@ -164,14 +164,14 @@ class SourceTransactions:
         """Return the likely reason why brokers reject records for a topic, or an empty string."""
         with closing(self._topic_admin(config)) as admin:
             try:
-                described = admin.describe(topic)
+                description = admin.describe(topic)
                 needed = int(admin.settings(topic).get(_MIN_IN_SYNC, "1"))
             except (StoreError, ValueError) as exc:
                 return str(exc)
-        if described.in_sync >= min(needed, described.replicas):  # Partition.effectiveMinIsr
+        if description.in_sync >= min(needed, description.replicas):  # Partition.effectiveMinIsr
             return ""
         return (
-            f"a partition of the topic {topic!r} has {described.in_sync} replicas in sync, fewer than "
+            f"a partition of the topic {topic!r} has {description.in_sync} replicas in sync, fewer than "
             f"{_MIN_IN_SYNC}={needed} of the topic"
         )
 

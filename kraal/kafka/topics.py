@@ -1,4 +1,4 @@
-"""Administration of the internal topics: create or check them, describe them, and list their offsets.
+"""Administration of the internal topics: creates, checks and describes topics, and lists their offsets.
 
 A StoreError may be transient: no broker responds, or there are fewer brokers than the replication factor. A
 TopicUnusable is permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts
@@ -132,8 +132,8 @@ class TopicAdmin:
         return TopicDescription(
             str(description.topic_id),
             len(description.partitions),
-            replicas=min((len(each.replicas) for each in description.partitions), default=0),
-            in_sync=min((len(each.isr) for each in description.partitions), default=0),
+            replicas=min((len(partition.replicas) for partition in description.partitions), default=0),
+            in_sync=min((len(partition.isr) for partition in description.partitions), default=0),
             operations=operation_names(description) if with_operations else frozenset(),
         )
 
@@ -168,14 +168,14 @@ class TopicAdmin:
             raise self._lookup_error(
                 f"cannot look up the records of the topic {topic!r}", topic, exc
             ) from exc
-        return max((each for each in times if each >= 0), default=None)
+        return max((time_ms for time_ms in times if time_ms >= 0), default=None)
 
     def create(self, topic: InternalTopic) -> bool:
         """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnusable.
 
         Returns False if this worker is not authorized to create topics, because the topic may exist.
         """
-        new = NewTopic(
+        new_topic = NewTopic(
             topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
@@ -184,7 +184,7 @@ class TopicAdmin:
         try:
             self._result(
                 self._client().create_topics(
-                    [new], operation_timeout=self.timeout_s, request_timeout=self.timeout_s
+                    [new_topic], operation_timeout=self.timeout_s, request_timeout=self.timeout_s
                 )[topic.name]
             )
         except (KafkaException, TimeoutError) as exc:
@@ -263,7 +263,10 @@ class TopicAdmin:
                 futures = self._client().list_offsets(
                     specs, isolation_level=level, request_timeout=self.timeout_s
                 )
-                offsets = {each.partition: self._result(future).offset for each, future in futures.items()}
+                offsets = {
+                    topic_partition.partition: self._result(future).offset
+                    for topic_partition, future in futures.items()
+                }
                 if min(offsets.values(), default=0) < 0:  # librdkafka's result if no broker responded
                     raise TimeoutError("no broker responded in time")
                 return [offsets[number] for number in range(partitions)]
@@ -327,7 +330,7 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create:
                 f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
                 f"partition in order to guarantee consistency of {topic.purpose}, but found {description.partitions} "
                 "partitions.",
-                hint=f"If you do not need its records, delete it; the worker creates it again: kafka-topics.sh "
+                hint=f"If its records are not needed, delete the topic; the worker recreates it: kafka-topics.sh "
                 f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
             )
     return created
@@ -362,7 +365,7 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
             f"losing {topic.purpose} and problems restarting this Connect cluster in the future. Change the "
             f"'{topic.property}' property in the Connect worker configurations to use a topic with "
             f"'{_POLICY}={_COMPACT}'.",
-            hint=f"Or make it compacted: kafka-configs.sh --bootstrap-server {admin.brokers} --alter "
+            hint=f"Alternatively, enable compaction: kafka-configs.sh --bootstrap-server {admin.brokers} --alter "
             f"--entity-type topics --entity-name {topic.name} --add-config {_POLICY}={_COMPACT}",
         )
 
@@ -394,7 +397,7 @@ def parse_policies(settings: Mapping[str, str]) -> frozenset[str]:
 
 def operation_names(description: Any) -> frozenset[str]:
     """Return the names of the authorized operations in a description; empty if it has none."""
-    return frozenset(each.name for each in description.authorized_operations or ())
+    return frozenset(operation.name for operation in description.authorized_operations or ())
 
 
 def _is_timeout(exc: BaseException) -> bool:

@@ -114,7 +114,7 @@ class TaskProducer:
         self._is_open = self._must_abort = False
         self._began_s = 0.0
         self._count = 0
-        self._undelivered: KafkaError | None = None
+        self._delivery_error: KafkaError | None = None
         self._limits = BatchLimits(int(settings["batch.size"]), limit_of)
         self._explain_refusal = explain_too_large
         self._failed_record: tuple[str, int] = ("", 0)
@@ -156,10 +156,10 @@ class TaskProducer:
             records = _iterate_records(topic, columns)
             if are_limited:
                 records = self._limits.flush_at_limits(records, partial(self._flush, producer))
-            for number, (name, value, key, rest) in enumerate(
+            for number, (record_topic, value, key, rest) in enumerate(
                 self._attach_reports(records, placed) if placed else records
             ):
-                self._send(producer, name, value, key, rest)
+                self._send(producer, record_topic, value, key, rest)
                 if not number % _RECORDS_PER_POLL:
                     producer.poll(0)
         except (KafkaException, ValueError, TypeError) as exc:
@@ -196,7 +196,7 @@ class TaskProducer:
             ) from exc
         self._is_open = self._must_abort = False
         self._count = 0
-        self._undelivered = None
+        self._delivery_error = None
 
     def cancel(self) -> None:
         """Make blocking calls return promptly. Thread-safe."""
@@ -225,7 +225,7 @@ class TaskProducer:
                 producer.begin_transaction()
             except KafkaException as exc:
                 raise self._abort_after(exc) from exc
-            self._is_open, self._count, self._undelivered = True, 0, None
+            self._is_open, self._count, self._delivery_error = True, 0, None
             self._limits.reset()
             self._began_s = time.monotonic()
         return producer
@@ -251,10 +251,10 @@ class TaskProducer:
         """Wait until all queued records are sent. Raises KafkaException if one failed or on `cancel`."""
         while producer.flush(_POLL_INTERVAL_S) and not self._cancelled:
             pass
-        if self._undelivered is not None or self._cancelled:
-            raise KafkaException(self._undelivered or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
+        if self._delivery_error is not None or self._cancelled:
+            raise KafkaException(self._delivery_error or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
-    def _retry_call(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
+    def _retry_call(self, call: Callable[[float], None], timeout_s: float | None = None) -> None:
         """Repeat a call on retriable errors, such as timeouts. Raises KafkaException."""
         began_s = time.monotonic()
         while True:
@@ -262,7 +262,7 @@ class TaskProducer:
                 call(_POLL_INTERVAL_S)
             except KafkaException as exc:
                 error = _client_error(exc)
-                timed_out = at_most_s is not None and time.monotonic() - began_s >= at_most_s
+                timed_out = timeout_s is not None and time.monotonic() - began_s >= timeout_s
                 if error is None or not error.retriable() or error.txn_requires_abort():
                     raise
                 if timed_out or self._cancelled:
@@ -275,13 +275,13 @@ class TaskProducer:
         error = _client_error(exc)
         if self._producer is not None:
             self._producer.poll(0)  # calls `_on_delivery` with the failed record and its error
-        cause = self._undelivered or error
-        expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
+        cause = self._delivery_error or error
+        has_expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
         fits_smaller = False
         if cause is not None and cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             fits_smaller, reason = self._explain_too_large()
-        elif self._undelivered is not None and self._undelivered.code() == KafkaError._MSG_TIMED_OUT:
+        elif self._delivery_error is not None and self._delivery_error.code() == KafkaError._MSG_TIMED_OUT:
             explanation = self._explain_refusal(self._failed_record[0])
             reason = f"{reason}: {explanation}" if explanation else reason
         message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.append_to(reason)}"
@@ -289,14 +289,14 @@ class TaskProducer:
             self._is_open = self._must_abort = False
             if error.code() not in _FENCED_CODES:
                 return StoreError(message)
-            return Fenced(_expiry_message(self._task) if expired else FENCED)
+            return Fenced(_expiry_message(self._task) if has_expired else FENCED)
         if self._is_open or self._must_abort:
             try:
                 self.abort()
-            except StoreUnavailable as away:
-                log.warning("%s: %s", self._task, away)
-                if away.__cause__ is not None and error_code(away.__cause__) in _FENCED_CODES:
-                    return Fenced(_expiry_message(self._task) if expired else FENCED)
+            except StoreUnavailable as abort_error:
+                log.warning("%s: %s", self._task, abort_error)
+                if abort_error.__cause__ is not None and error_code(abort_error.__cause__) in _FENCED_CODES:
+                    return Fenced(_expiry_message(self._task) if has_expired else FENCED)
         is_permanent = (
             not isinstance(exc, StoreUnavailable)
             if cause is None
@@ -307,13 +307,13 @@ class TaskProducer:
     def _attach_reports(
         self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
     ) -> Iterator[Record]:
-        """Yield records; attach the functions in `placed` that receive the offsets of some."""
-        for number, (name, value, key, rest) in enumerate(records):
+        """Yield the records; attach the functions in `placed` to the records whose offsets they receive."""
+        for number, (topic, value, key, rest) in enumerate(records):
             if number in placed:
                 report = partial(self._on_placed, placed[number])
-                yield name, value, key, {**rest, "on_delivery": report}
+                yield topic, value, key, {**rest, "on_delivery": report}
             else:
-                yield name, value, key, rest
+                yield topic, value, key, rest
 
     def _on_placed(self, report: Callable[[int], None], error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)
@@ -325,14 +325,14 @@ class TaskProducer:
         """Store the first failed delivery, whose error is more specific than the transaction's."""
         if error is None or error.code() in _PURGED_CODES:
             return
-        if self._undelivered is None:
+        if self._delivery_error is None:
             size = len(message.value() or b"") + len(message.key() or b"")
-            self._undelivered, self._failed_record = error, (message.topic() or "", size)
+            self._delivery_error, self._failed_record = error, (message.topic() or "", size)
 
     def _explain_too_large(self) -> tuple[bool, str]:
         """Return whether brokers may accept smaller batches, and why they rejected the last record."""
         topic, size = self._failed_record
-        if self._undelivered is None:
+        if self._delivery_error is None:
             limit = self._settings.get(LIBRDKAFKA_NAME)
             return False, too_large_for_producer(topic, size, limit, f"producer.override.{MAX_REQUEST_SIZE}")
         if self._limits.reduce_limit(topic, size):
@@ -352,11 +352,11 @@ def _iterate_records(topic: str | None, columns: Mapping[str, Sequence[Any]]) ->
     if not names:
         yield from zip(topics, values, keys, repeat({}), strict=False)
         return
-    for name, value, key, *extra_values in zip(
-        topics, values, keys, *(columns[each] for each in names), strict=False
+    for record_topic, value, key, *extra_values in zip(
+        topics, values, keys, *(columns[field] for field in names), strict=False
     ):
-        extras = {each: extra for each, extra in zip(names, extra_values, strict=True) if extra is not None}
-        yield name, value, key, extras
+        extras = {field: extra for field, extra in zip(names, extra_values, strict=True) if extra is not None}
+        yield record_topic, value, key, extras
 
 
 def _client_error(exc: BaseException) -> KafkaError | None:

@@ -27,7 +27,7 @@ _TYPES_BY_IMPORTANCE = (ConnectorConfigRecord, TaskConfigRecord, TaskCommitRecor
 
 
 def config_failure(entries: Sequence[Entry]) -> str:
-    """Return Connect's error message for `entries`, of which there is at least one."""
+    """Return Connect's error message for `entries`, which must not be empty."""
     try:
         records = [decode(entry.key, entry.value) for entry in entries]
     except ProtocolError:

@@ -1,8 +1,8 @@
 """Writes to an internal topic in order, acknowledged by all replicas, with a timeout.
 
 The records that a call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
-accepts or rejects as a whole. A failed call leaves no records queued, so that none is written much later; a record in
-flight may or may not have been written.
+accepts or rejects as a whole. A failed call leaves no records queued, so that no record is written much later; records
+in flight may or may not have been written.
 
 A producer causes brokers to create a missing topic, with settings that lose records. Therefore the topic is looked up
 before a producer is created, and again after a failure.
@@ -66,7 +66,7 @@ class TopicWriter:
         self._closed = False
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
-        """Write `pairs` and wait until they are acknowledged. Raises StoreError if one is not."""
+        """Write `pairs` and wait for the acknowledgements. Raises StoreError if a record is not acknowledged."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be written: its writer is closed")
@@ -128,12 +128,12 @@ class LeaderWriter:
             self._producer = None
             try:
                 self._admin.describe(self._topic)
-                claiming = Producer(self._settings)
-                claiming.init_transactions(self._timeout_s)
+                new_producer = Producer(self._settings)
+                new_producer.init_transactions(self._timeout_s)
             except (KafkaException, StoreError) as exc:
                 log.warning("Failed to claim the topic %r: %s", self._topic, self._last_error.append_to(exc))
                 raise StoreError(_NOT_CLAIMED) from exc
-            self._producer = claiming
+            self._producer = new_producer
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
         """Write `pairs` in a transaction. Raises Fenced after any failure; call `claim` before the next write then.
@@ -171,7 +171,7 @@ class Delivery:
     """The delivery results of a write, which the producer reports during a flush."""
 
     def __init__(self, count: int) -> None:
-        self._written: list[RecordPosition | None] = [None] * count
+        self._positions: list[RecordPosition | None] = [None] * count
         self._error: KafkaError | None = None
 
     def send(self, target: Producer, topic: str, pairs: Sequence[Pair], timeout_s: float) -> None:
@@ -189,14 +189,14 @@ class Delivery:
         """Return the position of each record. Raises KafkaException if one was not written."""
         if self._error is not None:
             raise KafkaException(self._error)
-        written = [each for each in self._written if each is not None]
-        if len(written) < len(self._written):
+        positions = [position for position in self._positions if position is not None]
+        if len(positions) < len(self._positions):
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
-        return written
+        return positions
 
     def _on_delivery(self, number: int, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if error is not None:
             self._error = self._error or error
         elif partition is not None and offset is not None:
-            self._written[number] = RecordPosition(partition, offset)
+            self._positions[number] = RecordPosition(partition, offset)

@@ -23,7 +23,7 @@ COORDINATOR: Final = "connect-coordinator-metrics"
 APP_INFO: Final = "app-info"
 
 Table = Mapping[str, str]
-"""Attribute → help text, in the order of the values."""
+"""Help texts by attribute, in the order of the values."""
 
 STATES: Final = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 """Task states, in the order of the worker's counts. No task is `destroyed`, because deleted tasks are removed."""
@@ -69,7 +69,7 @@ SOURCE_ACTIVE_TABLE: Final[Table] = {
     "source-record-active-count-max": "Maximum number of recent records polled and not yet written.",
     "source-record-active-count-avg": "Average number of recent records polled and not yet written.",
 }
-"""Only of Java tasks."""
+"""Attributes that only Java tasks have."""
 SINK_TABLE: Final[Table] = {
     "sink-record-read-rate": "Records read from Kafka per second.",
     "sink-record-read-total": "Records read from Kafka since the task was started.",
@@ -89,7 +89,7 @@ SINK_ACTIVE_TABLE: Final[Table] = {
     "sink-record-active-count-max": "Maximum number of recent records whose offsets were not yet committed.",
     "sink-record-active-count-avg": "Average number of recent records whose offsets were not yet committed.",
 }
-"""Only of Java tasks."""
+"""Attributes that only Java tasks have."""
 ERRORS_TABLE: Final[Table] = {
     "total-record-failures": "Failed attempts to process a record, including retries.",
     "total-record-errors": "Records that could not be processed.",

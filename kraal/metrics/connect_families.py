@@ -86,8 +86,8 @@ def families(
     `stall_s`: see `MetricsRegistry`.
     `java`: measurements of the plugins' JVM for its tasks, None before the first report.
     """
-    connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
-    tasks = [task for task in current.living if isinstance(task, TaskId)]
+    connectors = sorted(name for name in current.plugin_versions if not isinstance(name, TaskId))
+    tasks = [task for task in current.plugin_versions if isinstance(task, TaskId)]
     tasks.sort(key=lambda task: (task.connector, task.task))
     states = {task: task_state(snapshot, task) for task in tasks}
     yield from _app_info(identity)
@@ -150,7 +150,7 @@ def _connectors(
         values = (
             find_type(snapshot, name),
             None if entry is None else find_class_name(entry.config.get("connector.class") or ""),
-            current.living[name],
+            current.plugin_versions[name],
             _connector_state(snapshot, name).lower(),
         )
         pairs = zip(names.TEXTS[names.CONNECTOR], values, strict=True)
@@ -252,7 +252,7 @@ def _common(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
 
 
 def _errors(metrics: TaskMetrics) -> Sequence[float]:
-    """Return the error values; retries include those of batches."""
+    """Return the error values; retries include batch retries."""
     counts = metrics.errors
     return (
         counts.failures,

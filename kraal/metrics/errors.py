@@ -13,7 +13,7 @@ class ErrorCounts:
     """Counts of record errors in a period; can be summed."""
 
     failures: int = 0
-    """Failed attempts, including those that were retried."""
+    """Failed attempts, including retried attempts."""
     errors: int = 0
     """Records that could not be processed."""
     skipped: int = 0

@@ -17,7 +17,7 @@ from kraal.metrics import connect_attributes as names
 from kraal.metrics.text import Family, labels, render
 
 TaskValues = Mapping[str, float]
-"""Attribute of Connect's task metrics → value, as measured by the JVM."""
+"""Values of Connect's task metrics by attribute, as measured by the JVM."""
 
 _GROUP: Final = "plugins"
 _DEBEZIUM: Final = "debezium_metrics_"
@@ -50,7 +50,7 @@ class JvmState:
     connector: str = ""
     """The connector with a dedicated JVM; empty for the shared JVM."""
     up: bool
-    """Whether it responded to this scrape."""
+    """Whether the JVM responded to this scrape."""
     starts: int
 
 
@@ -126,15 +126,15 @@ def render_jvm(families: Iterable[Family]) -> Rendered:
 
 
 def merge(jvms: Iterable[Rendered]) -> str:
-    """Merge the families of several JVMs into one text, keeping the first of equal series."""
+    """Merge the families of several JVMs into one text, keeping the first of duplicate series."""
     heads: dict[str, str] = {}
     series: dict[str, dict[str, str]] = {}
     for families in jvms:
         for name, (head, lines) in families.items():
             heads.setdefault(name, head)
-            into = series.setdefault(name, {})
+            lines_by_series = series.setdefault(name, {})
             for key, line in lines.items():
-                into.setdefault(key, line)
+                lines_by_series.setdefault(key, line)
     return "".join(heads[name] + "".join(lines.values()) for name, lines in series.items())
 
 
@@ -145,7 +145,7 @@ def _connector_label(connector: str) -> tuple[tuple[str, str], ...]:
 def _merge(
     into: dict[str, tuple[str, dict[str, float]]], name: str, metric: Mapping[str, Any], *, lower: bool
 ) -> None:
-    """Add rows to a family. Several plugin metrics may have the same name; the first of equal series is kept."""
+    """Add rows to a family. Several plugin metrics may have the same name; the first of duplicate series is kept."""
     _, rows = into.setdefault(name, (metric["help"] or "A metric of a plugin.", {}))
     for tags, value in metric["rows"]:
         pairs: dict[str, str] = {}

@@ -40,7 +40,7 @@ class ConnectorProgress:
 
 
 def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
-    """Merge a connector's progress on several workers into JSON; the first of equal tasks is kept. Pure."""
+    """Merge a connector's progress on several workers into JSON; the first report of each task is kept. Pure."""
     tasks: dict[int, Mapping[str, Any]] = {}
     recent, cause = NO_RATES, None
     for part in parts:
@@ -77,17 +77,17 @@ class ProgressReports:
 
     def of(self, snapshot: Snapshot, name: ConnectorName) -> ConnectorProgress:
         """Return a connector's progress on this worker."""
-        return next((progress for _, progress in self._each(snapshot, name)), ConnectorProgress())
+        return next((progress for _, progress in self._iterate(snapshot, name)), ConnectorProgress())
 
     def connectors(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
         """Yield the progress of each connector with metrics on this worker, from one consistent view."""
-        return self._each(snapshot, None)
+        return self._iterate(snapshot, None)
 
-    def _each(
+    def _iterate(
         self, snapshot: Snapshot, only: ConnectorName | None
     ) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
         current, now_s = self.metrics.current(), self.metrics.time.now()
-        java = {} if self.java is None else self.java.current(current.living).tasks
+        java = {} if self.java is None else self.java.current(current.plugin_versions).tasks
         recent = self.series.recent()
         tasks: dict[ConnectorName, list[TaskId]] = {name: [] for name in recent}
         for task in sorted(current.tasks):
@@ -133,7 +133,7 @@ def _java(values: TaskValues | None) -> dict[str, Json]:
 
     def first_value(*attributes: str) -> float | None:
         by_attribute = {} if values is None else values
-        return next((by_attribute[each] for each in attributes if each in by_attribute), None)
+        return next((by_attribute[name] for name in attributes if name in by_attribute), None)
 
     return {
         "records_per_second": _number(first_value("source-record-write-rate", "sink-record-send-rate")),

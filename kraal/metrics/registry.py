@@ -54,18 +54,18 @@ class InstanceState:
 class CurrentMetrics:
     """All published metrics."""
 
-    living: Mapping[Instance, str | None]
-    """The instances that run in this process, or have failed and were not removed, with their plugins' versions."""
+    plugin_versions: Mapping[Instance, str | None]
+    """Plugin version of each instance that runs in this process, or has failed and was not removed."""
     tasks: Mapping[TaskId, TaskMetrics]
     partitions: Mapping[TaskId, int]
     backlogs: Mapping[TaskId, Backlog]
-    """The known backlogs of sink tasks."""
+    """The backlogs of sink tasks that have reported one."""
     steps: Mapping[TaskId, Step]
     """Each task's current step in the engine."""
     instance_states: Mapping[Instance, InstanceState]
     """The states of the instances of this worker."""
     no_partitions_s: Mapping[TaskId, float]
-    """Time in monotonic seconds since each task has had no partitions, if its engine reported it."""
+    """Monotonic time since which each task has had no partitions; only for tasks whose engine has reported this."""
     unassigned: Mapping[TaskId, str]
     """Known reasons why sink tasks have no partitions."""
     connector_startups: Startups
@@ -84,7 +84,7 @@ class MetricsRegistry:
         self.windows = windows
         self.group = no_rebalance(windows) if in_group else None
         """Written by membership."""
-        self._living: dict[Instance, str | None] = {}
+        self._plugin_versions: dict[Instance, str | None] = {}
         self._instance_states: dict[Instance, InstanceState] = {}
         """The states of the instances of this worker; all RUNNING instances are also in `_up`."""
         self._up: set[Instance] = set()
@@ -101,7 +101,7 @@ class MetricsRegistry:
     def current(self) -> CurrentMetrics:
         """Return the currently published metrics."""
         return CurrentMetrics(
-            living=self._living.copy(),
+            plugin_versions=self._plugin_versions.copy(),
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),
             backlogs=self._backlogs.copy(),
@@ -120,7 +120,7 @@ class MetricsRegistry:
         """Publish a task's metrics. Called by the task's actor."""
         self._tasks[task] = task_metrics
 
-    def has_partitions(self, task: TaskId, count: int) -> None:
+    def record_partitions(self, task: TaskId, count: int) -> None:
         """Publish the number of a sink task's partitions. Called by one engine thread at a time."""
         self._partitions[task] = count
         if count:
@@ -141,8 +141,8 @@ class MetricsRegistry:
             else next_backlog(before, records, read_total, now_s)
         )
 
-    def follow(self, task: TaskId) -> Work:
-        """Track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""
+    def track(self, task: TaskId) -> Work:
+        """Start to track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""
         work = self._work[task] = Work(self.time)
         return work
 
@@ -155,11 +155,11 @@ class MetricsRegistry:
     def record_start(self, instance: Instance) -> None:
         """Record the start of an instance."""
         self._forget(instance)
-        self._living[instance] = None
+        self._plugin_versions[instance] = None
         self._instance_states[instance] = InstanceState(self.time.now())
 
     def record_task_configs(self, name: ConnectorName, failure: str | None) -> None:
-        """Record that a connector generated task configs, or the reason of a failure."""
+        """Record that a connector generated task configs, or the reason for a failure."""
         instance_state = self._instance_states.get(name)
         if instance_state is None:
             return
@@ -178,7 +178,7 @@ class MetricsRegistry:
         if instance_state.state is state:
             return
         self._instance_states[instance] = replace(instance_state, state=state, state_s=now_s)
-        self._living[instance] = version or self._living.get(instance)
+        self._plugin_versions[instance] = version or self._plugin_versions.get(instance)
         if instance in self._up or state not in (State.RUNNING, State.FAILED):
             return
         succeeded = state is State.RUNNING
@@ -194,7 +194,7 @@ class MetricsRegistry:
         self._forget(instance)
 
     def _forget(self, instance: Instance) -> None:
-        self._living.pop(instance, None)
+        self._plugin_versions.pop(instance, None)
         self._instance_states.pop(instance, None)
         self._up.discard(instance)
         if isinstance(instance, TaskId):

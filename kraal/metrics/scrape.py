@@ -38,7 +38,7 @@ class Scrape:
     def __call__(self) -> Iterator[str]:
         """Yield the text of one consistent view in pieces, each rendered within milliseconds; some are empty."""
         metrics, current = self.metrics, self.metrics.current()
-        java = None if self.java is None else self.java(current.living)
+        java = None if self.java is None else self.java(current.plugin_versions)
         metric_families = families(
             self.published.latest,
             current,

@@ -1,8 +1,8 @@
 """Recent metrics of each task for charts: a sample every five seconds, for ten minutes.
 
 One thread samples the registry, so tasks send no messages, and samples survive the death of any actor. Each task has
-one array of a fixed size; the total size is bounded. A missing sample is a gap. The samples of a task that has left
-this worker are kept until the last sample is ten minutes old.
+one array of a fixed size; the total size is bounded. A missing sample is a gap. The samples of a task that has moved to
+another worker are kept until the last sample is ten minutes old.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ class Samples:
             for task, columns in base.tasks.items()
         }
         for other in remaining:
-            later = (other.start_ms - base.start_ms) // STEP_MS
+            shift = (other.start_ms - base.start_ms) // STEP_MS
             for task, columns in other.tasks.items():
-                into = tasks.setdefault(task, {name: [None] * base.count for name in COLUMNS})
+                merged_columns = tasks.setdefault(task, {name: [None] * base.count for name in COLUMNS})
                 for name in COLUMNS:
-                    _fill_gaps(into[name], columns[name], later)
+                    _fill_gaps(merged_columns[name], columns[name], shift)
         return Samples(start_ms=base.start_ms, count=base.count, tasks=dict(sorted(tasks.items())))
 
 
-def _fill_gaps(column: list[float | None], values: Values, later: int) -> None:
-    """Fill gaps in `column` with the values of another worker, which start `later` samples after it."""
-    for at in range(max(later, 0), min(len(column), len(values) + later)):
+def _fill_gaps(column: list[float | None], values: Values, shift: int) -> None:
+    """Fill gaps in `column` with the values of another worker, which start `shift` samples later."""
+    for at in range(max(shift, 0), min(len(column), len(values) + shift)):
         if column[at] is None:
-            column[at] = values[at - later]
+            column[at] = values[at - shift]
 
 
 class _Ring:
@@ -175,8 +175,8 @@ class Series:
             elapsed_s, self._sampled_s = max(now_s - self._sampled_s, 0.001), now_s
             skipped = range(max(self._number + 1, number - SAMPLES), number)
             self._number = number
-            for each in skipped:
-                self._skip(each)
+            for skipped_number in skipped:
+                self._skip(skipped_number)
             self._follow_wall_clock()
             removed = self._skip_removed(current.tasks, number)
             for task, task_metrics in current.tasks.items():
@@ -195,14 +195,14 @@ class Series:
     def listen(self, changed: Changed) -> Callable[[], None]:
         """Call `changed` after each sample with the connectors whose metrics changed; return a function to stop.
 
-        It is called on the sampler's thread, only if there are changed connectors, and must not block.
+        `changed` is called on the sampler's thread, only if there are changed connectors, and must not block.
         """
         with self._lock:
             self._listeners = (*self._listeners, changed)
 
         def end() -> None:
             with self._lock:
-                self._listeners = tuple(each for each in self._listeners if each is not changed)
+                self._listeners = tuple(listener for listener in self._listeners if listener is not changed)
 
         return end
 
@@ -260,13 +260,13 @@ class Series:
         for ring in self._rings.values():
             ring.skip(number)
 
-    def _skip_removed(self, living: Collection[TaskId], number: int) -> list[TaskId]:
+    def _skip_removed(self, current_tasks: Collection[TaskId], number: int) -> list[TaskId]:
         """Record a gap for each removed task, and drop tasks with gaps only.
 
         Return the remaining removed tasks, the earliest removed last.
         """
         removed: list[TaskId] = []
-        for task in [task for task in self._rings if task not in living]:
+        for task in [task for task in self._rings if task not in current_tasks]:
             ring = self._rings[task]
             if number - ring.seen >= SAMPLES:
                 del self._rings[task]

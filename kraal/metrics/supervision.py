@@ -41,7 +41,7 @@ def supervision(
     snapshot: Snapshot, current: CurrentMetrics, states: Mapping[TaskId, State], now_s: float, stall_s: float
 ) -> Iterator[Family]:
     """Yield the families. `states`: REST states of this worker's tasks, sorted."""
-    connectors = sorted(each for each in current.living if not isinstance(each, TaskId))
+    connectors = sorted(instance for instance in current.plugin_versions if not isinstance(instance, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
     yield from _stalls("connector", connector_stalls(snapshot, current, now_s, stall_s))
@@ -73,8 +73,8 @@ def _restarts(
 ) -> Iterator[Family]:
     totals: Rows = []
     given_up: Rows = []
-    for each in instances:
-        history, label = watched.get(each), _labels(each)
+    for instance in instances:
+        history, label = watched.get(instance), _labels(instance)
         totals.append((label, 0 if history is None else history.total))
         given_up.append((label, int(history is not None and history.given_up is not None)))
     yield _family(f"kraal_{kind}_auto_restarts_total", totals)

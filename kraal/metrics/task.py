@@ -50,8 +50,8 @@ class StateTimes:
             return 0.0
         stay_s = now_s - self.since_s
         total_s = stay_s + sum(self.before.values())
-        wanted_s = self.before.get(state, 0.0) + (stay_s if state is self.state else 0.0)
-        return wanted_s / total_s if total_s else 0.0
+        state_s = self.before.get(state, 0.0) + (stay_s if state is self.state else 0.0)
+        return state_s / total_s if total_s else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class TaskMetrics:
     poll: Phase = NO_PHASE
     """Polls that returned records, for sources only."""
     write: Phase = NO_PHASE
-    """Writes, from the end of a source's poll, or the read of a sink, until the batch is written."""
+    """Writes; a write lasts from the end of a source's poll, or of a sink's read, until the batch is written."""
     commit: Phase = NO_PHASE
     """Successful offset commits; transactions commit as part of the writes."""
     commit_ms: Sampled

@@ -28,14 +28,14 @@ class PoolState:
     """State of a thread pool."""
 
     name: str
-    most: int
-    """Maximum number of threads, including those of stuck calls."""
+    max_threads: int
+    """Maximum number of threads, including threads occupied by stuck calls."""
     stuck: tuple[StuckCall, ...] = ()
 
     @property
     def is_exhausted(self) -> bool:
         """Whether stuck calls occupy all threads of the pool, so that no other call can run."""
-        return len(self.stuck) >= self.most
+        return len(self.stuck) >= self.max_threads
 
 
 def unhealthy_reason(pools: Sequence[PoolState]) -> str | None:

@@ -106,5 +106,5 @@ def shares(results: Sampled, now_s: float) -> tuple[float, float]:
 
     Connect calls the attributes percentages but also exports fractions.
     """
-    good = results.share(now_s)
-    return (0.0, 0.0) if good is None else (1.0 - good, good)
+    successes = results.share(now_s)
+    return (0.0, 0.0) if successes is None else (1.0 - successes, successes)

@@ -20,7 +20,7 @@ from kraal.plugin_lock.jars import has_connectors, resolve_jars
 from kraal.plugin_lock.java import is_java, is_java_coordinates, resolve_java, unpack_java
 from kraal.plugin_lock.lock import (
     Lock,
-    Locked,
+    LockedPlugin,
     PluginLockError,
     check_files,
     files_directory,
@@ -30,7 +30,7 @@ from kraal.plugin_lock.lock import (
 )
 from kraal.plugin_lock.wheels import canonical, resolve_wheels, site_directory, unpack, wheel_name
 
-LockedFiles = Sequence[tuple[Locked, Path]]
+LockedFiles = Sequence[tuple[LockedPlugin, Path]]
 """Entries of a lock with the paths of their files."""
 
 
@@ -38,13 +38,13 @@ LockedFiles = Sequence[tuple[Locked, Path]]
 class Change:
     """The result of changing a lock."""
 
-    added: tuple[Locked, ...]
-    removed: tuple[Locked, ...]
+    added: tuple[LockedPlugin, ...]
+    removed: tuple[LockedPlugin, ...]
     lock: Lock
     provided: tuple[str, ...] = ()
     """Jars that were skipped because Spark provides them."""
     connectors: tuple[str, ...] = ()
-    """Jars that were added for Spark, but contain Java connectors, which workers load from `plugin.path` only."""
+    """Jars that were added for Spark, but contain Java connectors, which workers load only from `plugin.path`."""
 
 
 def add(path: Path, plugins: Sequence[str]) -> Change:
@@ -53,9 +53,11 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
     Locked versions do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _open_for_change(path) as (lock, scratch):
-        coordinates = [each for each in plugins if is_coordinates(each)]
-        java = [each for each in plugins if is_java(each)]
-        packages = [_check_package(each) for each in plugins if each not in (*coordinates, *java)]
+        coordinates = [plugin for plugin in plugins if is_coordinates(plugin)]
+        java_plugins = [plugin for plugin in plugins if is_java(plugin)]
+        packages = [
+            _check_package(plugin) for plugin in plugins if plugin not in (*coordinates, *java_plugins)
+        ]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         java_files = _locked_files(path, lock.java)
         added, provided, connectors = list(lock.added), list[str](), list[str]()
@@ -64,15 +66,17 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
             jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
             connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
         if packages:
-            names = [Path(each).name if each.endswith(".whl") else each for each in packages]
-            projects = {_project(each) for each in names}
-            remaining = [str(file) for each, file in wheels if each.module not in projects]
-            resolved = resolve_wheels([*remaining, *packages], scratch)
-            _reject_installed(names, resolved)
-            added = _replace_projects(added, names)
-            wheels = _drop_unused(added, resolved, scratch) if remaining else resolved
-        if java:
-            resolved_java = resolve_java(java, scratch)
+            package_names = [
+                Path(package).name if package.endswith(".whl") else package for package in packages
+            ]
+            projects = {_project(each) for each in package_names}
+            remaining_wheels = [str(file) for each, file in wheels if each.module not in projects]
+            resolved_wheels = resolve_wheels([*remaining_wheels, *packages], scratch)
+            _reject_installed(package_names, resolved_wheels)
+            added = _replace_projects(added, package_names)
+            wheels = _drop_unused(added, resolved_wheels, scratch) if remaining_wheels else resolved_wheels
+        if java_plugins:
+            resolved_java = resolve_java(java_plugins, scratch)
             replaced_modules = {each.module for each, _ in resolved_java}
             added = _replace_projects(added, [each.name for each, _ in resolved_java])
             java_files = [
@@ -86,31 +90,31 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
 def remove(path: Path, plugins: Sequence[str]) -> Change:
     """Remove entries and their unused dependencies. Raises PluginLockError, JarsUnavailable, JavaMissing."""
     with _open_for_change(path) as (lock, scratch):
-        removed = {_find_added(lock, each) for each in plugins}
-        added, provided = [each for each in lock.added if each not in removed], list[str]()
+        removed_plugins = {_find_added(lock, plugin) for plugin in plugins}
+        added, provided = [each for each in lock.added if each not in removed_plugins], list[str]()
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
-        if any(map(is_coordinates, removed)):
+        if any(map(is_coordinates, removed_plugins)):
             jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
-        if not all(is_coordinates(each) or is_java(each) for each in removed):
+        if not all(is_coordinates(each) or is_java(each) for each in removed_plugins):
             wheels = _drop_unused(added, wheels, scratch)
         java_files = _locked_files(path, [each for each in lock.java if each.name in added])
         return _replace(path, lock, added, jars, wheels, java_files, provided)
 
 
 def relock(path: Path) -> Change:
-    """Resolve all plugins again: the versions of dependencies may change, and missing files are downloaded.
+    """Resolve all plugins again. Versions of dependencies may change, and missing files are downloaded.
 
     Plugins added as a file or directory do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _open_for_change(path) as (lock, scratch):
         jars, provided = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
-        files = _locked_files(path, [each for each in lock.wheels if each.file in lock.added])
+        wheel_files = _locked_files(path, [wheel for wheel in lock.wheels if wheel.file in lock.added])
         requirements = [
             each
             for each in lock.added
             if not is_coordinates(each) and not is_java(each) and not each.endswith(".whl")
         ]
-        wheels = resolve_wheels([*(str(file) for _, file in files), *requirements], scratch)
+        wheels = resolve_wheels([*(str(file) for _, file in wheel_files), *requirements], scratch)
         java_files = [
             *_locked_files(path, [each for each in lock.java if not is_java_coordinates(each.name)]),
             *resolve_java([each for each in lock.added if is_java_coordinates(each)], scratch),
@@ -135,7 +139,7 @@ def _check_package(text: str) -> str:
 
 
 def _project(requirement: str) -> str:
-    """Return a requirement's project name, coordinates without their revision, or the file name of a Java plugin."""
+    """Return a requirement's project name, the coordinates without the revision, or a Java plugin's file name."""
     if is_coordinates(requirement) or is_java_coordinates(requirement):
         return requirement.rpartition(":")[0]
     if is_java(requirement):
@@ -146,10 +150,10 @@ def _project(requirement: str) -> str:
     return canonical(match[0]) if match else requirement
 
 
-def _replace_projects(added: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return `added` and `new`, without other versions of the new projects."""
-    projects = {_project(each) for each in new}
-    return [*(each for each in added if _project(each) not in projects), *dict.fromkeys(new)]
+def _replace_projects(added: Sequence[str], new_plugins: Sequence[str]) -> list[str]:
+    """Return `added` and `new_plugins`, without other versions of the new projects."""
+    projects = {_project(each) for each in new_plugins}
+    return [*(each for each in added if _project(each) not in projects), *dict.fromkeys(new_plugins)]
 
 
 def _reject_installed(names: Sequence[str], wheels: LockedFiles) -> None:
@@ -173,21 +177,21 @@ def _find_added(lock: Lock, text: str) -> str:
     raise PluginLockError(f"{text} is not in the lock; added plugins: {added_names}.")
 
 
-def _locked_files(path: Path, entries: Sequence[Locked]) -> LockedFiles:
+def _locked_files(path: Path, entries: Sequence[LockedPlugin]) -> LockedFiles:
     return list(zip(entries, check_files(path, entries), strict=True))
 
 
 def _drop_unused(added: Sequence[str], wheels: LockedFiles, scratch: Path) -> LockedFiles:
     """Return the wheels that `added` requires, without using a package index."""
     extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
-    local = scratch / "local"
-    local.mkdir()
+    wheel_directory = scratch / "local"
+    wheel_directory.mkdir()
     for each, file in wheels:
-        shutil.copyfile(file, local / each.file)
+        shutil.copyfile(file, wheel_directory / each.file)
     requirements = [
-        f"{local / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras
+        f"{wheel_directory / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras
     ]
-    return resolve_wheels(requirements, scratch, only=local)
+    return resolve_wheels(requirements, scratch, only=wheel_directory)
 
 
 @contextmanager
@@ -206,7 +210,7 @@ def _open_for_change(path: Path) -> Iterator[tuple[Lock, Path]]:
 
 def _replace(
     path: Path,
-    before: Lock,
+    old_lock: Lock,
     added: Sequence[str],
     jars: LockedFiles,
     wheels: LockedFiles,
@@ -219,11 +223,11 @@ def _replace(
         target = directory / entry.file
         if target.exists() and compute_sha256(target) == entry.sha256:
             continue
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as copy:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as copy_file:
             pass
-        shutil.copyfile(file, copy.name)
-        Path(copy.name).chmod(0o644)
-        Path(copy.name).replace(target)
+        shutil.copyfile(file, copy_file.name)
+        Path(copy_file.name).chmod(0o644)
+        Path(copy_file.name).replace(target)
     lock = Lock(
         tuple(sorted(added)),
         tuple(sorted(each for each, _ in jars)),
@@ -235,5 +239,10 @@ def _replace(
         unpack(files, site_directory(directory, lock.wheels))
     unpack_java(directory, lock.java)
     write_lock(path, lock)
-    old, new = set(before.entries), set(lock.entries)
-    return Change(tuple(sorted(new - old)), tuple(sorted(old - new)), lock, tuple(provided))
+    old_entries, new_entries = set(old_lock.entries), set(lock.entries)
+    return Change(
+        tuple(sorted(new_entries - old_entries)),
+        tuple(sorted(old_entries - new_entries)),
+        lock,
+        tuple(provided),
+    )

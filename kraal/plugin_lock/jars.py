@@ -11,11 +11,11 @@ from typing import Final
 
 from kraal.core.progress import Progress
 from kraal.jars import ivy
+from kraal.jars.directories import pyspark_jars
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, compute_sha256, parse_lock
-from kraal.jars.places import pyspark_jars
-from kraal.plugin_lock.lock import Locked, PluginLockError
+from kraal.plugin_lock.lock import LockedPlugin, PluginLockError
 
 _CONNECTORS: Final = frozenset(
     f"META-INF/services/org.apache.kafka.connect.{kind}"
@@ -23,8 +23,8 @@ _CONNECTORS: Final = frozenset(
 )
 
 
-def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked, Path]], list[str]]:
-    """Download the jars of coordinates and their dependencies; return them with their paths, and the skipped jars.
+def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[LockedPlugin, Path]], list[str]]:
+    """Download the jars of coordinates and their dependencies. Return the jars with their paths, and the skipped jars.
 
     All coordinates are resolved together, so that each module has one version. Jars that Spark provides are skipped,
     because a second version would conflict. Raises JarsUnavailable, JavaMissing, and PluginLockError for coordinates
@@ -44,8 +44,8 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
                 map(Coordinates.parse, added),
                 scratch / "ivy",
                 transitive=True,
-                progress=lambda resolved, fetched: progress.set_done(
-                    fetched, f"{resolved} resolved, {fetched} downloaded"
+                progress=lambda resolved_count, downloaded_count: progress.set_done(
+                    downloaded_count, f"{resolved_count} resolved, {downloaded_count} downloaded"
                 ),
             )
     except JarsUnavailable as exc:
@@ -58,19 +58,19 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         if artifact in spark:
             provided.append(name)
         else:
-            locked.append((Locked(name, path.name, compute_sha256(path)), path))
+            locked.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
     return locked, provided
 
 
 def _suggest_archive(added: Sequence[str], missing: Sequence[str]) -> str:
     """Return a hint if only dependencies are missing, because a connector's archive would contain them."""
     coordinates = [Coordinates.parse(each) for each in added]
-    if not missing or {str(each) for each in coordinates} & {*missing}:
+    if not missing or {str(module) for module in coordinates} & {*missing}:
         return ""
-    last = str(coordinates[-1])
+    last_coordinates = str(coordinates[-1])
     return (
-        f"If {last} is a connector of Kafka Connect, add its archive, which contains its dependencies: "
-        f"{name_archive(last)}."
+        f"If {last_coordinates} is a connector of Kafka Connect, add its archive, which contains its dependencies: "
+        f"{name_archive(last_coordinates)}."
     )
 
 

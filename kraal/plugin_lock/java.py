@@ -27,7 +27,7 @@ from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import compute_sha256
-from kraal.plugin_lock.lock import JAVA_SUFFIXES, PLAIN, Locked, PluginLockError, files_directory
+from kraal.plugin_lock.lock import JAVA_SUFFIXES, PLAIN, LockedPlugin, PluginLockError, files_directory
 
 LINK: Final = "java"
 _ENCRYPTED: Final = 1
@@ -66,26 +66,33 @@ def plugin_path(lock: Path) -> Path:
     return files_directory(lock) / LINK
 
 
-def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
-    """Download Java plugins, and pack directories; return each with the path of its file, which may be in `scratch`.
+def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[LockedPlugin, Path]]:
+    """Download Java plugins and pack directories. Return each plugin with its file, which may be in `scratch`.
 
     Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
-    resolved = [_resolve_local(each, scratch) for each in archives if not is_java_coordinates(each)]
-    names = {Coordinates.parse(each).file_name: each for each in archives if is_java_coordinates(each)}
+    resolved = [_resolve_local(archive, scratch) for archive in archives if not is_java_coordinates(archive)]
+    names = {
+        Coordinates.parse(archive).file_name: archive for archive in archives if is_java_coordinates(archive)
+    }
     if names:
-        into = scratch / "java-ivy"
-        into.mkdir()
+        directory = scratch / "java-ivy"
+        directory.mkdir()
         coordinates = [Coordinates.parse(each) for each in names.values()]
         with Progress("Downloading Java plugins", len(coordinates)) as progress:
             paths = ivy.retrieve(
-                coordinates, into, transitive=False, progress=lambda _, fetched: progress.set_done(fetched)
+                coordinates,
+                directory,
+                transitive=False,
+                progress=lambda _, downloaded_count: progress.set_done(downloaded_count),
             )
-        resolved += [(Locked(names[path.name], path.name, compute_sha256(path)), path) for path in paths]
+        resolved += [
+            (LockedPlugin(names[path.name], path.name, compute_sha256(path)), path) for path in paths
+        ]
     return resolved
 
 
-def _resolve_local(text: str, scratch: Path) -> tuple[Locked, Path]:
+def _resolve_local(text: str, scratch: Path) -> tuple[LockedPlugin, Path]:
     path = Path(text).absolute()
     if path.is_dir():
         path = _pack(path.resolve(), scratch)
@@ -98,13 +105,13 @@ def _resolve_local(text: str, scratch: Path) -> tuple[Locked, Path]:
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
     _folder_name(path.name)
-    return Locked(path.name, path.name, compute_sha256(path)), path
+    return LockedPlugin(path.name, path.name, compute_sha256(path)), path
 
 
 def _pack(directory: Path, scratch: Path) -> Path:
     """Pack a directory into an archive whose bytes depend only on the files' names and contents."""
-    packed = scratch / f"{directory.name}.zip"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+    archive_path = scratch / f"{directory.name}.zip"
+    with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(directory.rglob("*")):
             if path.is_dir():
                 if path.is_symlink():
@@ -115,28 +122,30 @@ def _pack(directory: Path, scratch: Path) -> Path:
             info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _MIN_TIME)
             with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as out:
                 shutil.copyfileobj(source, out)
-    return packed
+    return archive_path
 
 
-def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
+def unpack_java(directory: Path, plugins: Sequence[LockedPlugin]) -> None:
     """Unpack the Java plugins of a lock, whose files are in `directory`, and update the link.
 
-    Does nothing if they are already unpacked, or if the lock never had any. Raises PluginLockError.
+    Does nothing if the plugins are already unpacked, or if the lock never had Java plugins. Raises PluginLockError.
     """
     link = directory / LINK
     if not plugins and not link.is_symlink():
         return
-    digest = hashlib.sha256("\n".join(f"{each.file} {each.sha256}" for each in sorted(plugins)).encode())
+    digest = hashlib.sha256(
+        "\n".join(f"{plugin.file} {plugin.sha256}" for plugin in sorted(plugins)).encode()
+    )
     target = directory / f"{LINK}-{digest.hexdigest()[:16]}"
     try:
         if not target.exists():
             with tempfile.TemporaryDirectory(prefix=".unpack-", dir=directory) as scratch:
-                into = Path(scratch) / LINK
-                into.mkdir(mode=SHARED_DIRECTORY)
+                java_directory = Path(scratch) / LINK
+                java_directory.mkdir(mode=SHARED_DIRECTORY)
                 for folder, each in _assign_folders(plugins).items():
-                    _unpack_one(directory / each.file, into / folder)
+                    _unpack_one(directory / each.file, java_directory / folder)
                 try:
-                    into.rename(target)
+                    java_directory.rename(target)
                 except OSError:
                     if not target.exists():  # another worker created it
                         raise
@@ -145,15 +154,15 @@ def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
         raise PluginLockError(f"Cannot unpack the Java plugins into {target}: {exc}.") from exc
 
 
-def _assign_folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
+def _assign_folders(plugins: Sequence[LockedPlugin]) -> dict[str, LockedPlugin]:
     """Return the plugins by folder name. Raises PluginLockError if two plugins have the same folder."""
-    folders: dict[str, Locked] = {}
-    for each in plugins:
-        other = folders.setdefault(_folder_name(each.file), each)
-        if other is not each:
+    folders: dict[str, LockedPlugin] = {}
+    for plugin in plugins:
+        other_plugin = folders.setdefault(_folder_name(plugin.file), plugin)
+        if other_plugin is not plugin:
             raise PluginLockError(
-                f"{other.file} and {each.file} would be unpacked into the same folder, {_folder_name(each.file)}; "
-                "rename one of them, or remove it from the lock."
+                f"{other_plugin.file} and {plugin.file} would be unpacked into the same folder, "
+                f"{_folder_name(plugin.file)}; rename one of them, or remove it from the lock."
             )
     return folders
 
@@ -163,7 +172,7 @@ def _folder_name(file: str) -> str:
     name = file.removesuffix(_suffix(file))
     if not name.strip("."):
         raise PluginLockError(
-            f"Invalid name '{file}' of a Java plugin; rename it: expected a name with more than dots before "
+            f"Invalid name '{file}' of a Java plugin; rename it: expected a name that does not consist of dots before "
             f"{_suffix(file)}."
         )
     return name
@@ -195,25 +204,25 @@ def _unpack_one(file: Path, folder: Path) -> None:
             _write(jar, folder / file.name)
         return
     try:
-        jars = _unpack_archive(file, folder)
+        jar_count = _unpack_archive(file, folder)
     except _DAMAGED as exc:
         raise PluginLockError(
-            f"{file.name} cannot be unpacked; it is damaged or of an unknown kind: {exc}."
+            f"{file.name} cannot be unpacked; it is damaged or has an unsupported format: {exc}."
         ) from exc
-    if not jars:
+    if not jar_count:
         raise PluginLockError(f"{file.name} contains no jars; expected the archive of a Java plugin.")
 
 
 def _unpack_archive(file: Path, folder: Path) -> int:
     """Unpack an archive; return the number of its jars. Raises PluginLockError, OSError and `_DAMAGED`."""
-    jars = 0
+    jar_count = 0
     with _open(file) as members:
         for name, source in members:
             target = folder.joinpath(*_safe_parts(name, file))
             make_directory(target.parent, SHARED_DIRECTORY)
             _write(source, target)
-            jars += target.suffix == ".jar"
-    return jars
+            jar_count += target.suffix == ".jar"
+    return jar_count
 
 
 @contextmanager
@@ -236,7 +245,8 @@ def _zip_entries(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO
             raise _unsafe_error(file, info.filename)
         if info.flag_bits & _ENCRYPTED:
             raise PluginLockError(
-                f"{file.name} cannot be unpacked: {info.filename!r} in it is encrypted; pack it without a password."
+                f"{file.name} cannot be unpacked: its entry {info.filename!r} is encrypted; "
+                "create the archive without a password."
             )
         with archive.open(info) as source:
             yield info.filename, source

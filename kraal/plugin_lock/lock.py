@@ -41,8 +41,8 @@ class PluginLockError(KraalError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Locked:
-    """One jar, wheel or Java plugin. `name`: coordinates, `name==version`, or the name of an added file."""
+class LockedPlugin:
+    """A locked jar, wheel or Java plugin. `name` is coordinates, `name==version`, or the name of an added file."""
 
     name: str
     file: str
@@ -50,7 +50,7 @@ class Locked:
 
     @property
     def module(self) -> str:
-        """The name without version; a lock contains each module at most once."""
+        """The name without its version; a lock contains each module at most once."""
         return re.split(r"==|:(?=[^:]*$)", self.name)[0]
 
 
@@ -60,18 +60,18 @@ class Lock:
 
     added: tuple[str, ...] = ()
     """The plugins that were added explicitly."""
-    jars: tuple[Locked, ...] = ()
-    wheels: tuple[Locked, ...] = ()
-    java: tuple[Locked, ...] = ()
+    jars: tuple[LockedPlugin, ...] = ()
+    wheels: tuple[LockedPlugin, ...] = ()
+    java: tuple[LockedPlugin, ...] = ()
     """Java plugins for `plugin.path`."""
 
     @property
-    def entries(self) -> tuple[Locked, ...]:
+    def entries(self) -> tuple[LockedPlugin, ...]:
         """All jars, then wheels, then Java plugins."""
         return (*self.jars, *self.wheels, *self.java)
 
     @property
-    def by_kind(self) -> Sequence[tuple[str, Sequence[Locked]]]:
+    def by_kind(self) -> Sequence[tuple[str, Sequence[LockedPlugin]]]:
         """The entries of each kind, with the kind's table name in the lock file."""
         return (("jar", self.jars), ("wheel", self.wheels), ("java", self.java))
 
@@ -96,8 +96,8 @@ def read_lock(path: Path) -> Lock:
     except OSError as exc:
         raise PluginLockError(f"Cannot read plugin lock {path}: {exc.strerror or exc}.") from exc
     except (ValueError, TypeError, KeyError) as exc:
-        why = f"{exc} is missing" if isinstance(exc, KeyError) else str(exc)
-        raise PluginLockError(f"Invalid plugin lock {path}: {why.rstrip('.')}.") from exc
+        reason = f"{exc} is missing" if isinstance(exc, KeyError) else str(exc)
+        raise PluginLockError(f"Invalid plugin lock {path}: {reason.rstrip('.')}.") from exc
 
 
 def parse_lock(text: str) -> Lock:
@@ -113,8 +113,8 @@ def parse_lock(text: str) -> Lock:
     )
 
 
-def _parse_entry(table: dict[str, object], *suffixes: str) -> Locked:
-    entry = Locked(str(table["name"]), str(table["file"]), str(table["sha256"]))
+def _parse_entry(table: dict[str, object], *suffixes: str) -> LockedPlugin:
+    entry = LockedPlugin(str(table["name"]), str(table["file"]), str(table["sha256"]))
     if not PLAIN.fullmatch(entry.file) or not entry.file.endswith(suffixes):
         raise ValueError(f"{entry.file!r} is not a valid name of a {' or '.join(suffixes)} file")
     if not re.fullmatch("[0-9a-f]{64}", entry.sha256):
@@ -142,22 +142,22 @@ def write_lock(path: Path, lock: Lock) -> None:
     Path(file.name).replace(path)
 
 
-def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
+def check_files(path: Path, entries: Iterable[LockedPlugin]) -> Sequence[Path]:
     """Verify the files of a lock's entries and return their paths. Raises PluginLockError if one is invalid."""
     directory = files_directory(path)
     files = []
     for entry in entries:
         file = directory / entry.file
         try:
-            actual = compute_sha256(file)
+            actual_sha256 = compute_sha256(file)
         except OSError as exc:
             raise PluginLockError(
                 f"Cannot read {file}, which is listed in {path} ({exc.strerror or exc}); copy the directory together "
                 "with the lock, or restore both with `kraal plugins lock`."
             ) from exc
-        if actual != entry.sha256:
+        if actual_sha256 != entry.sha256:
             raise PluginLockError(
-                f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {actual}.",
+                f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {actual_sha256}.",
                 hint="Copy the directory together with the lock, or restore both with `kraal plugins lock`.",
             )
         files.append(file)

@@ -17,19 +17,19 @@ from kraal.plugin_lock.wheels import site_directory, unpack
 
 log = logging.getLogger(__name__)
 
-WHAT: Final = "worker configuration"
+DESCRIPTION: Final = "worker configuration"
 
 
 def load_worker_plugins(worker_file: Path) -> Sequence[Path]:
     """Load a worker's plugin lock, if any: make its wheels importable, unpack its Java plugins, and return its jars.
 
-    The wheels are last in `sys.path`, so that they cannot shadow Kraal's own packages; Spark's Python processes use the
-    same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
+    The wheels are last in `sys.path`, so that they cannot shadow Kraal's own packages. Spark's Python processes use the
+    same path. Variables in the path of the lock are not resolved, because their providers may be among the plugins. A
     relative path is relative to the working directory.
 
     Raises BadRequest if the worker's file cannot be read, PluginLockError if the lock or one of its files is invalid.
     """
-    lock = find_lock(read_properties(worker_file, WHAT))
+    lock = find_lock(read_properties(worker_file, DESCRIPTION))
     return load_plugins(lock) if lock is not None else ()
 
 

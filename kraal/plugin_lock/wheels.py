@@ -2,7 +2,7 @@
 
 pip resolves against Kraal's own environment, whose packages are pinned because a worker cannot load two versions of a
 package. Only wheels are accepted, because building from source would execute foreign code. The packages in pip's report
-are downloaded by version and sha256. Locked wheels take part in the resolution as files.
+are downloaded by version and sha256. Locked wheels are passed to pip as files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from kraal import __version__
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
 from kraal.jars.jars import compute_sha256
-from kraal.plugin_lock.lock import Locked, PluginLockError
+from kraal.plugin_lock.lock import LockedPlugin, PluginLockError
 
 TIMEOUT_S = 900.0
 _WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
@@ -45,7 +45,7 @@ def wheel_name(file: str) -> str:
 
 def resolve_wheels(
     requirements: Sequence[str], scratch: Path, *, only: Path | None = None
-) -> list[tuple[Locked, Path]]:
+) -> list[tuple[LockedPlugin, Path]]:
     """Return the wheels, with their paths, that are required in addition to Kraal's environment.
 
     Args:
@@ -64,26 +64,26 @@ def resolve_wheels(
         options += ["--no-index", "--find-links", str(only)]
     _run_pip(scratch, "install", *options, *requirements)
     items = json.loads(report.read_text("utf-8"))["install"]
-    local = [Path(each) for each in requirements if each.endswith(".whl")]
-    local += only.glob("*.whl") if only else ()
-    names = {wheel_name(path.name): path for path in local}
+    local_wheels = [Path(requirement) for requirement in requirements if requirement.endswith(".whl")]
+    local_wheels += only.glob("*.whl") if only else ()
+    names = {wheel_name(path.name): path for path in local_wheels}
     downloads = []
     result = []
-    for each in items:
-        name = f"{canonical(each['metadata']['name'])}=={each['metadata']['version']}"
+    for item in items:
+        name = f"{canonical(item['metadata']['name'])}=={item['metadata']['version']}"
         if name in names:
             path = names[name]
-            result.append((Locked(name, path.name, compute_sha256(path)), path))
+            result.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
         else:
-            downloads.append(f"{name} --hash=sha256:{_get_sha256(each, name)}")
+            downloads.append(f"{name} --hash=sha256:{_get_sha256(item, name)}")
     return [*result, *_download(downloads, scratch)]
 
 
-def _download(requirements: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+def _download(requirements: Sequence[str], scratch: Path) -> list[tuple[LockedPlugin, Path]]:
     if not requirements:
         return []
-    into = scratch / "wheels"
-    into.mkdir()
+    wheel_directory = scratch / "wheels"
+    wheel_directory.mkdir()
     (scratch / "fetch.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
     _run_pip(
         scratch,
@@ -93,10 +93,11 @@ def _download(requirements: Sequence[str], scratch: Path) -> list[tuple[Locked, 
         "-r",
         str(scratch / "fetch.txt"),
         "-d",
-        str(into),
+        str(wheel_directory),
     )
     return [
-        (Locked(wheel_name(each.name), each.name, compute_sha256(each)), each) for each in into.glob("*.whl")
+        (LockedPlugin(wheel_name(wheel.name), wheel.name, compute_sha256(wheel)), wheel)
+        for wheel in wheel_directory.glob("*.whl")
     ]
 
 
@@ -125,8 +126,8 @@ def _run_pip(scratch: Path, *arguments: str) -> None:
         (stub / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: kraal\nVersion: {__version__}\n", encoding="utf-8"
         )
-        before = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(stub.parent), before]))
+        old_path = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(stub.parent), old_path]))
     command = [sys.executable, "-m", "pip", arguments[0], "--no-input", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", *arguments[1:]]
     try:
@@ -160,9 +161,9 @@ def _summarize_error(output: str) -> str:
     return f"pip found no wheels that are compatible with Kraal's environment: {reason.rstrip('.')}."
 
 
-def site_directory(directory: Path, wheels: Sequence[Locked]) -> Path:
+def site_directory(directory: Path, wheels: Sequence[LockedPlugin]) -> Path:
     """Return the directory into which a set of wheels is unpacked; each set has its own directory."""
-    digest = hashlib.sha256("\n".join(each.sha256 for each in sorted(wheels)).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(wheel.sha256 for wheel in sorted(wheels)).encode()).hexdigest()
     return directory / f"site-{digest[:16]}"
 
 
@@ -172,12 +173,12 @@ def unpack(files: Sequence[Path], site: Path) -> None:
         return
     try:
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=site.parent) as scratch:
-            into = Path(scratch) / "site"
-            into.mkdir(mode=0o755)
+            directory = Path(scratch) / "site"
+            directory.mkdir(mode=0o755)
             for file in files:
-                _unpack_one(file, into)
+                _unpack_one(file, directory)
             try:
-                into.rename(site)
+                directory.rename(site)
             except OSError:
                 if not site.exists():  # another worker created it
                     raise
@@ -185,7 +186,7 @@ def unpack(files: Sequence[Path], site: Path) -> None:
         raise PluginLockError(f"Cannot unpack the wheels into {site}: {exc}.") from exc
 
 
-def _unpack_one(file: Path, into: Path) -> None:
+def _unpack_one(file: Path, directory: Path) -> None:
     """Unpack one wheel (PEP 427), except scripts, headers and data, which a worker does not use."""
     with zipfile.ZipFile(file) as wheel:
         for info in wheel.infolist():
@@ -200,7 +201,7 @@ def _unpack_one(file: Path, into: Path) -> None:
                 if len(parts) < 3 or parts[1] not in ("purelib", "platlib"):  # noqa: PLR2004 - X.data/purelib/file
                     continue
                 parts = parts[2:]
-            target = into.joinpath(*parts)
+            target = directory.joinpath(*parts)
             make_directory(target.parent, SHARED_DIRECTORY)
             with wheel.open(info) as source, open(target, "wb", opener=shared_opener) as out:
                 shutil.copyfileobj(source, out)

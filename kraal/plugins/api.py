@@ -10,7 +10,7 @@ Records flow as a **record frame**: a DataFrame (or, for a small batch, an Arrow
 A missing column means null (for `topic`: the batch's constant `topic`). The parts of Connect's schemas that Spark's
 types lack are passed separately, as `Schema`.
 
-Thread: a plugin object is called by one thread at a time, not always the same one.
+Threads: a plugin object is called by one thread at a time, but not always by the same thread.
 Source: Kafka's `org.apache.kafka.connect.{connector,source,sink,storage}`.
 """
 
@@ -146,7 +146,7 @@ class OffsetsNotSupported(Exception):
 class Connector(ClusterNeeds, ABC):
     """Divides the work of one config into task configs. Each start of a connector creates a new object.
 
-    If a method raises an exception, the runtime sets the state to FAILED, with the trace.
+    If a method raises an exception, the runtime sets the state to FAILED, with the stack trace.
     """
 
     kind: ClassVar[Literal["source", "sink"]]
@@ -168,7 +168,7 @@ class Connector(ClusterNeeds, ABC):
 
     @classmethod
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
-        """Return the values of the plugin's own keys in a config, with the errors of each.
+        """Return the values of the plugin's own keys in a config, each with its errors.
 
         The default implementation validates against `config_def`. May block briefly: a user waits for the result.
         Source: Connector.validate.
@@ -199,7 +199,7 @@ class Connector(ClusterNeeds, ABC):
         """Validate the source offsets that a user requests to store (KIP-875); None deletes an offset.
 
         Called on an object that was not started, while the connector is STOPPED. Returns True if the runtime stores
-        all offsets, False if the connector may store some elsewhere; the response to the user says which.
+        all offsets, and False if the connector may store some elsewhere. The response to the user depends on this.
         Raises ValueError with a message for the user, or OffsetsNotSupported.
         Source: SourceConnector.alterOffsets.
         """
@@ -209,7 +209,10 @@ class Connector(ClusterNeeds, ABC):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Validate the offsets of a sink's consumer group; like `alter_offsets`. Source: SinkConnector.alterOffsets."""
+        """Validate requested offsets of a sink's consumer group, like `alter_offsets`.
+
+        Source: SinkConnector.alterOffsets.
+        """
         del config, offsets
         return False
 
@@ -240,7 +243,7 @@ class SourceBatch:
     size_hint: int | None = None
     """The approximate size of the batch in bytes."""
     timestamp_ms: int | None = None
-    """The timestamp that transforms see for all records if the frame has no such column; milliseconds since 1970."""
+    """The timestamp of all records if the frame has no column `timestamp`; milliseconds since 1970."""
     tracking: OffsetTracking | None = None
     """Requests the offsets of the records that `read` returns."""
 
@@ -252,13 +255,14 @@ class SourceTask(Streams, ABC):
     """The value of `task.class` in task configs; None for the name of the Python class. A plugin that also exists in
     Java must use Java's name: in a mixed group, each worker runs tasks that workers of the other kind configured."""
     poll_interval_s: ClassVar[float | None] = None
-    """The poll interval of an idle task; None for the worker's `poll.interval.ms`, if `poll` takes microseconds."""
+    """The poll interval of an idle task. None means the worker's `poll.interval.ms`, and requires a fast `poll` that
+    takes microseconds."""
 
     @classmethod
     def tracks_offsets(cls, config: Mapping[str, str]) -> bool:
         """Return whether batches of tasks with this connector config may have `SourceBatch.tracking`.
 
-        The config may be invalid. With exactly-once support, tracking costs some time for each record.
+        The config may be invalid. With exactly-once support, tracking slows down each record slightly.
         """
         del config
         return False
@@ -273,8 +277,8 @@ class SourceTask(Streams, ABC):
     def poll(self) -> SourceBatch | None:
         """Return the batch that follows all batches returned before, or None if there is no new data.
 
-        Must return within milliseconds. The next call follows only after the previous batch was written and its
-        offsets stored. Raise RetriableError to be polled again later; any other exception fails the task.
+        Must return within milliseconds. Not called again until the batch is written and its offsets are stored. Raise
+        RetriableError to be polled again later; any other exception fails the task.
         """
 
     def stop(self) -> None:
@@ -288,10 +292,10 @@ _NO_FRAME = cast("DataFrame", None)
 class SinkBatch:
     """Records for a sink task to write: offsets `[start, end)` of each partition, in order within each partition.
 
-    `frame` has the columns topic, partition, offset, timestamp, headers, key, value; one Spark partition holds
-    records of one Kafka partition, in ascending order. Tasks that take tables (`SinkTask.takes_tables`) get few records
-    as `table` instead, and no frame. `value_schema` is None if `value` is schemaless. `values` is
-    the format of `key` and `value` (`SinkTask.values`); None for the converters' columns, of any type.
+    `frame` has the columns topic, partition, offset, timestamp, headers, key and value. Each Spark partition contains
+    records of one Kafka partition, in ascending order of offsets. Tasks with `SinkTask.takes_tables` receive small
+    batches as `table`, without a frame. `value_schema` is None if `value` is schemaless. `values` is the format of
+    `key` and `value` (`SinkTask.values`); None for the converters' columns, which can have any type.
     """
 
     frame: DataFrame = _NO_FRAME
@@ -306,14 +310,14 @@ class SinkBatch:
     ownership: Callable[[], None] | None = None
     """The runtime's implementation of `check_owned`; None if the partitions are always owned."""
     table: pa.Table | None = None
-    """The records as an Arrow table with the columns of `frame`; records of one partition are adjacent, in order."""
+    """The records as an Arrow table with the columns of `frame`. Records of one partition are adjacent and in order."""
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the task no longer owns all partitions of the batch; another task writes it then.
+        """Raise PartitionsLost if the task no longer owns all partitions of the batch, which another task then writes.
 
-        A sink that prepares its output calls this after all slow steps, immediately before the step that makes the
-        output visible (rename, append, commit of a transaction). Does not block; may be called on any thread of this
-        process while `write` runs.
+        A sink that prepares its output must call this method after all slow steps, immediately before the step that
+        makes the output visible (rename, append, commit of a transaction). Does not block; may be called on any thread
+        of this process while `write` runs.
         """
         if self.ownership is not None:
             self.ownership()
@@ -337,26 +341,27 @@ class SinkTask(ABC):
 
     values: SinkValues = "json"
     """The format of `key` and `value` with transforms or `errors.*`, where each record has its own schema: VARIANT
-    columns of plain JSON (`json`), strings of such JSON that keep the order of fields (`json-text`), or strings as
-    Java prints values (`text`). Otherwise they are the converters' columns. `start` may set it."""
+    columns of plain JSON (`json`), strings of JSON that preserve the order of fields (`json-text`), or strings in the
+    format of Java's `toString` (`text`). Otherwise, `key` and `value` are the converters' columns. `start` may set this
+    attribute."""
     class_name: ClassVar[str | None] = None
     """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
-    """Whether a `write` whose frame fails to compute leaves no output (docs/errors.md); `start` may set it."""
+    """Whether a `write` leaves no output if computing the frame fails (docs/errors.md). `start` may set it."""
     takes_tables: bool = False
-    """Whether `write` takes `SinkBatch.table` in place of a frame: few records then reach it within milliseconds, and
-    without a Spark job. With `values` of `json` only records without transforms and error handling do. `start` may set
-    it. A subclass that overrides `write` must redeclare it."""
+    """Whether `write` accepts `SinkBatch.table` in place of a frame. Small batches are then written within milliseconds
+    and without a Spark job. With the `values` `json`, this applies only without transforms and error handling. `start`
+    may set it. A subclass that overrides `write` must redeclare it."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
-    computed concurrently; `start` may set it."""
+    computed concurrently. `start` may set it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
 
     def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - nothing to do is the usual case
-        """Prepare for the partitions assigned to the task; `write` receives records of these only.
+        """Prepare for the partitions assigned to the task. `write` receives only records of these partitions.
 
         Called after `start` and after each rebalance, also for partitions that the task owned before: another task
         may have written their records in between. Raises the same errors as `write`. Source: SinkTask.open.
@@ -365,15 +370,15 @@ class SinkTask(ABC):
     def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - as above
         """Release the partitions of the last `open`; called before the next `open` and before `stop`.
 
-        They may belong to other tasks already. Source: SinkTask.close.
+        The partitions may already belong to other tasks. Source: SinkTask.close.
         """
 
     @abstractmethod
     def write(self, batch: SinkBatch) -> None:
         """Write the batch completely before returning. Runs on a job thread and may run Spark jobs.
 
-        The same batch may be delivered again after a failure or a restart. Raise RetriableError to have it retried.
-        Report single records that cannot be written with `batch.report`.
+        The same batch may be delivered again after a failure or a restart. Raise RetriableError to retry the batch
+        later. Report single records that cannot be written with `batch.report`.
         """
 
     def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case

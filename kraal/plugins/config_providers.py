@@ -1,9 +1,10 @@
 """The config providers of a worker: discovery, configuration, and resolution of the variables in configs.
 
-Classes come from entry points, like other plugins, and from `plugin.path`. Configs name them by full name, by its last
-part, or by the last part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers
-configured with the raw config; the providers for connectors are configured with the resolved config, so one provider's
-parameters may refer to another's values. Every value that a provider returns is treated as a secret afterwards.
+Classes come from entry points, like other plugins, and from `plugin.path`. Configs name a class by its full name, by
+the last part of its name, or by the last part without the suffix `ConfigProvider`. The worker's own config is resolved
+first, by providers that are configured with the raw config. The providers for connectors are configured with the
+resolved config, so that the parameters of one provider may refer to values of another provider. Every value that a
+provider returns is treated as a secret from then on.
 Source: Plugins.newConfigProvider, WorkerConfigTransformer, ConfigTransformer (Kafka 4.4.0).
 """
 
@@ -36,25 +37,25 @@ _NEVER_RESOLVED: Final = ("plugin.path",)
 
 
 class RemoteProvider(ConfigProvider):
-    """A provider in another process. While the process is down, `get` waits for it until the worker stops."""
+    """A provider in another process. If the process is down, `get` blocks until it is back or the worker stops."""
 
     @abstractmethod
     def get_with_timeout(self, path: str, keys: Collection[str]) -> ConfigData:
-        """Like `get`, but wait only for as long as a REST request may. Raises Unavailable."""
+        """Like `get`, but wait at most as long as a REST request may wait. Raises Unavailable."""
 
 
 class ProviderClasses:
     """The classes of config providers, by full and short name; imported on first use."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], object]]) -> None:
-        """`loaders`: functions that load the classes, by full name."""
+        """Initialize the classes; `loaders` are functions that load each class, by its full name."""
         self._loaders = dict(loaders)
-        short: dict[str, set[str]] = defaultdict(set)
+        names_by_alias: dict[str, set[str]] = defaultdict(set)
         for name in self._loaders:
-            simple = name.replace("$", ".").rpartition(".")[2]
-            short[simple].add(name)
-            short[simple.removesuffix(_SUFFIX) or simple].add(name)
-        self._aliases = {alias: names.pop() for alias, names in short.items() if len(names) == 1}
+            simple_name = name.replace("$", ".").rpartition(".")[2]
+            names_by_alias[simple_name].add(name)
+            names_by_alias[simple_name.removesuffix(_SUFFIX) or simple_name].add(name)
+        self._aliases = {alias: names.pop() for alias, names in names_by_alias.items() if len(names) == 1}
 
     @staticmethod
     def load() -> ProviderClasses:
@@ -62,7 +63,7 @@ class ProviderClasses:
         return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
 
     def with_classes(self, loaders: Mapping[str, Callable[[], object]]) -> ProviderClasses:
-        """Return the union with other classes, by full name; this object's classes take precedence."""
+        """Return the union with other classes, by full name. The classes of this object take precedence."""
         return ProviderClasses({**loaders, **self._loaders})
 
     def has(self, name: str) -> bool:
@@ -84,12 +85,12 @@ class ProviderClasses:
             )
         try:
             with IMPORT_LOCK:
-                loaded = load()
-            provider = loaded() if isinstance(loaded, type) else None
+                cls = load()
+            provider = cls() if isinstance(cls, type) else None
         except Exception as exc:
             raise _config_invalid(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
         if not isinstance(provider, ConfigProvider):
-            raise _config_invalid(invalid(key, name, f"{loaded!r} is not a ConfigProvider"))
+            raise _config_invalid(invalid(key, name, f"{cls!r} is not a ConfigProvider"))
         return provider
 
 
@@ -144,9 +145,9 @@ def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Provi
 
 def list_used_providers(raw: Mapping[str, str]) -> dict[str, str]:
     """Return the classes of the providers that a worker's own config references, by the providers' names."""
-    used = {variable.provider for variable in find_variables(_resolvable(raw))}
-    declared = (each for each in split_list(raw.get(PROVIDERS, "")) if each in used)
-    return {each: raw.get(f"{PROVIDERS}.{each}.class", "").strip() for each in declared}
+    used_names = {variable.provider for variable in find_variables(_resolvable(raw))}
+    declared_names = (name for name in split_list(raw.get(PROVIDERS, "")) if name in used_names)
+    return {name: raw.get(f"{PROVIDERS}.{name}.class", "").strip() for name in declared_names}
 
 
 def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str, str]:
@@ -155,18 +156,18 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
     Only referenced providers are created. Raises ConfigInvalid and ProviderFailed.
     """
     secrets.pin(*secret_values(raw, WORKER))
-    declared = split_list(raw.get(PROVIDERS, ""))
-    opened: dict[str, ConfigProvider | None] = {}
+    declared_names = split_list(raw.get(PROVIDERS, ""))
+    opened_providers: dict[str, ConfigProvider | None] = {}
 
     def provider(name: str) -> ConfigProvider | None:
-        if name in declared and name not in opened:
-            opened[name] = _open(name, raw, classes)
-        return opened.get(name)
+        if name in declared_names and name not in opened_providers:
+            opened_providers[name] = _open(name, raw, classes)
+        return opened_providers.get(name)
 
     try:
         resolved = _resolve(_resolvable(raw), provider, register=secrets.pin).config
     finally:
-        Providers({name: each for name, each in opened.items() if each is not None}).close()
+        Providers({name: opened for name, opened in opened_providers.items() if opened is not None}).close()
     config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
     secrets.pin(*secret_values(config, WORKER))
     return config
@@ -181,11 +182,13 @@ def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> Con
     prefix = f"{PROVIDERS}.{name}."
     class_name = worker.get(f"{prefix}class")
     if class_name is None:
-        log.warning("The config provider %s has no %sclass; its variables are not replaced", name, prefix)
+        log.warning(
+            "The config provider %s has no %sclass; variables of this provider are not replaced", name, prefix
+        )
         return None
     provider = classes.make(f"{prefix}class", class_name.strip())
-    start = f"{prefix}param."
-    params = {key[len(start) :]: text for key, text in worker.items() if key.startswith(start)}
+    param_prefix = f"{prefix}param."
+    params = {key[len(param_prefix) :]: text for key, text in worker.items() if key.startswith(param_prefix)}
     try:
         provider.configure(params)
     except Exception as exc:
@@ -219,10 +222,10 @@ def _resolve(
     values: dict[Variable, str] = {}
     ttls: list[int] = []
     for (name, path), keys in requests.items():
-        source = provider(name)
-        if source is None:
+        config_provider = provider(name)
+        if config_provider is None:
             continue
-        config_data = _call_provider(name, source, path, list(keys), get)
+        config_data = _call_provider(name, config_provider, path, list(keys), get)
         values |= {Variable(name, path, key): text for key, text in config_data.data.items()}
         if config_data.ttl_ms is not None and config_data.ttl_ms >= 0:
             ttls.append(config_data.ttl_ms)
@@ -236,9 +239,9 @@ def _call_provider(name: str, provider: ConfigProvider, path: str, keys: list[st
     except KraalError:
         raise
     except Exception as exc:
-        where = f" at {path}" if path else ""
+        location = f" at {path}" if path else ""
         raise ProviderFailed(
-            f"The config provider {name} could not read {', '.join(keys)}{where}: {exc}"
+            f"The config provider {name} could not read {', '.join(keys)}{location}: {exc}"
         ) from exc
 
 

@@ -60,10 +60,10 @@ class Part:
 
 
 def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
-    """Return the plugins that a connector uses, itself first; empty if its class is unknown. May import plugins.
+    """Return the plugins that a connector uses, starting with the connector. May import plugins.
 
-    `converters`: the worker's properties; its converters help to decide where a chain runs (`java_chain`), but are not
-    listed.
+    Return an empty list if the connector's class is unknown. `converters` are the worker's properties; the worker's
+    converters help to decide where a chain runs (`java_chain`), but are not listed.
     """
     name, requirement = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
     try:
@@ -85,8 +85,8 @@ def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]
         except KraalError:
             plugin = None
         version = None if plugin is None else plugin.known_version
-        full = registry.resolve(text) or text
-        parts.append(Part(part=key, class_name=full, version=version, runtime=runtime))
+        full_name = registry.resolve(text) or text
+        parts.append(Part(part=key, class_name=full_name, version=version, runtime=runtime))
     return parts
 
 

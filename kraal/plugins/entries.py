@@ -109,7 +109,7 @@ class Entry:
         kinds: tuple[PluginKind, ...] | None = None,
         version: str | None = None,
     ) -> None:
-        """`kinds`, `version`: None if the class must be imported to determine them."""
+        """Create an entry. `kinds` and `version` must be None if the class has to be imported to determine them."""
         self.name = name
         self.group = group
         self._load = load
@@ -152,7 +152,7 @@ class Entry:
 
     @property
     def possible_kinds(self) -> tuple[PluginKind, ...]:
-        """The declared kinds, or else those that the entry point's group allows; does not import the class."""
+        """The declared kinds, or else the kinds that the entry point's group allows. Does not import the class."""
         if self._kinds is not None:
             return self._kinds
         if self.group == CONNECTORS_GROUP:
@@ -167,11 +167,13 @@ class Entry:
 
     @property
     def aliases(self) -> set[str]:
-        """The class's simple name, and that name without the suffix of each possible kind."""
-        simple = self.name.replace("$", ".").rpartition(".")[2]
+        """The class's simple name, with and without the suffix of each possible kind."""
+        simple_name = self.name.replace("$", ".").rpartition(".")[2]
         suffixes = (_SUFFIXES[kind] for kind in self.possible_kinds)
-        short = (simple[: simple.rfind(suffix)] for suffix in suffixes if suffix in simple)
-        return {simple, *filter(None, short)}
+        short_names = (
+            simple_name[: simple_name.rfind(suffix)] for suffix in suffixes if suffix in simple_name
+        )
+        return {simple_name, *filter(None, short_names)}
 
     def listing_entries(self) -> Iterable[PluginInfo]:
         """Return the listing entry of each role; imports the class if necessary. Raises PluginFailed."""
@@ -204,7 +206,7 @@ SIMPLE_HEADERS: Final = Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda:
 
 
 def installed(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml.
+    """Return the entry points of a group. A checkout that is not installed reads them from its pyproject.toml.
 
     The installed packages are read once per process, and again if `sys.path` changes.
     """

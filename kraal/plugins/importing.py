@@ -1,8 +1,8 @@
 """Imports of large packages, one at a time.
 
 Two threads that import modules of the same package concurrently can each wait for a module that the other imports.
-Python then hands one of them a partially initialized module: `import pyspark` fails this way while another thread
-imports `pyspark.sql.functions`. Spark's thread and plugin loading, which also imports Spark, therefore share a lock.
+One of the threads then receives a partially initialized module. For example, `import pyspark` fails while another
+thread imports `pyspark.sql.functions`. Spark's thread and plugin loading, which imports Spark too, share a lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides whether a connector's transforms, predicates and converters run in the plugins' JVM.
 
-The whole chain of a connector runs in one language: in Java if the connector is a Java class or names a class that only
-`plugin.path` contains, otherwise in Python. Kafka's own classes exist in both languages under the same names.
+The whole chain of a connector runs in one language. It runs in Java if the connector is a Java class or names a class
+that only `plugin.path` contains, otherwise in Python. Kafka's own classes exist in both languages under the same names.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kraal.plugins.registry import Registry
 _RETRIES: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
 _PYTHON: Final = "kraal"
 """A placeholder for the class of a connector in Python."""
-_INSTEAD: Final = "use a class of plugin.path, or one of Kafka's own."
-_ONE_KIND: Final = "all transforms and converters of a connector must be of one kind:"
+_REMEDY: Final = "use a class of plugin.path, or one of Kafka's own."
+_SAME_KIND_REQUIRED: Final = "all transforms and converters of a connector must be of one kind:"
 
 
 def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) -> bool:
@@ -44,17 +44,17 @@ def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[
 def check_chain(
     registry: Registry, worker: Mapping[str, str], plugin: Plugin, config: Config
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a key and its error, for classes that cannot be combined in the chain of a connector."""
+    """Yield the key and the error of each class that cannot be part of a connector's chain."""
     if registry.is_java(plugin.name):
-        foreign = "{name} is a plugin in Python, which Java connectors cannot use; " + _INSTEAD
-        yield from _find_python_only(registry, _class_keys(registry, {}, config), foreign)
+        not_usable = "{name} is a plugin in Python, which Java connectors cannot use; " + _REMEDY
+        yield from _find_python_only(registry, _class_keys(registry, {}, config), not_usable)
         return
-    named = list(_class_keys(registry, worker, config))
-    java = [(key, name) for key, name in named if registry.is_java(name)]
-    if java:
-        of_java = f"{java[0][1]} ({java[0][0]}) is a Java plugin"
-        mixed = f"{{name}} is a plugin in Python, and {of_java}; {_ONE_KIND} {_INSTEAD}"
-        yield from _find_python_only(registry, named, mixed)
+    class_keys = list(_class_keys(registry, worker, config))
+    java_classes = [(key, name) for key, name in class_keys if registry.is_java(name)]
+    if java_classes:
+        reason = f"{java_classes[0][1]} ({java_classes[0][0]}) is a Java plugin"
+        mixed_kinds = f"{{name}} is a plugin in Python, and {reason}; {_SAME_KIND_REQUIRED} {_REMEDY}"
+        yield from _find_python_only(registry, class_keys, mixed_kinds)
 
 
 def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
@@ -65,10 +65,10 @@ def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Con
 
 
 def _find_python_only(
-    registry: Registry, named: Iterable[tuple[str, str]], text: str
+    registry: Registry, class_keys: Iterable[tuple[str, str]], text: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the keys of classes that only exist in Python, with an error text."""
-    for key, name in named:
+    for key, name in class_keys:
         if registry.resolve(name) is not None and not registry.is_in_jvm(name):
             yield key, text.format(name=name)
 

@@ -53,7 +53,7 @@ class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
     def __init__(self, entries: Sequence[Entry], java: JavaNames | None = None) -> None:
-        """`entries`: those with the same name are versions in ascending order."""
+        """Initialize the registry. Entries with the same name must be in ascending order of their versions."""
         self._java = java or JavaNames()
         self._all = tuple(entries)
         self._versions: dict[str, list[Entry]] = {}
@@ -77,7 +77,7 @@ class Registry:
         return Registry([SIMPLE_HEADERS, *(Entry.of(name, cls) for name, cls in classes.items())])
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
-        """Return a registry in which these connectors, by full name, replace all connectors of this one."""
+        """Return a copy in which these connectors, by full name, replace all connectors."""
         remaining = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
         entries = [Entry.of(name, cls) for name, cls in classes.items()]
         return Registry([*remaining, *entries], self._java)
@@ -88,7 +88,7 @@ class Registry:
         in_jvm: Collection[str] = (),
         services: Collection[str] = (),
     ) -> Registry:
-        """Return a registry with additional Java plugins, which replace plugins of the same name.
+        """Return a copy with additional Java plugins, which replace plugins of the same name.
 
         Args:
             by_name: the versions of each plugin in ascending order, by full name.
@@ -96,12 +96,14 @@ class Registry:
             services: the names of the classes in `plugin.path` that connectors cannot use, such as config providers.
         """
         remaining = [entry for entry in self._all if entry.name not in by_name]
-        added = [Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions]
+        new_entries = [
+            Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions
+        ]
         java = self._java
         names = JavaNames(
             java.plugins.union(by_name), java.in_jvm.union(in_jvm), java.services.union(services)
         )
-        return Registry([*remaining, *added], names)
+        return Registry([*remaining, *new_entries], names)
 
     def is_java(self, name: str) -> bool:
         """Return whether the plugin with a full name is a Java class in `plugin.path`."""
@@ -157,13 +159,13 @@ class Registry:
         entries = self._versions[name]
         if requirement is None:
             return entries[-1].loaded
-        choice = choose(self.roles(name), requirement)
-        if choice is None:
+        chosen_version = choose(self.roles(name), requirement)
+        if chosen_version is None:
             raise PluginMissing(
                 mismatch(name, requirement, self.versions(name)) or f"{name} has no version {requirement}"
             )
         by_version = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
-        return by_version[choice.version, choice.location].loaded
+        return by_version[chosen_version.version, chosen_version.location].loaded
 
     def connector(self, name: str) -> Plugin:
         """Return the highest version of a connector. Raises PluginMissing, with Connect's text, or PluginFailed."""
@@ -196,11 +198,11 @@ class Registry:
 
     def converter_class(self, name: str) -> type[Converter]:
         """Return a converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
-        full = self.resolve(name)
-        cls = self.load_class(full) if full is not None else None
+        full_name = self.resolve(name)
+        cls = self.load_class(full_name) if full_name is not None else None
         if cls is None or not issubclass(cls, Converter):
             available = ", ".join(
-                each.describe() for each in self.plugins() if each.kind is PluginKind.CONVERTER
+                plugin.describe() for plugin in self.plugins() if plugin.kind is PluginKind.CONVERTER
             )
             raise PluginMissing(
                 "Failed to find any class that implements Converter and which name matches "
@@ -210,11 +212,11 @@ class Registry:
 
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
         """Return a header converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
-        full = self.resolve(name)
-        cls = self.load_class(full) if full is not None else None
+        full_name = self.resolve(name)
+        cls = self.load_class(full_name) if full_name is not None else None
         if cls is None or not issubclass(cls, HeaderConverter):
             kind = PluginKind.HEADER_CONVERTER
-            available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
+            available = ", ".join(plugin.describe() for plugin in self.plugins() if plugin.kind is kind)
             raise PluginMissing(
                 "Failed to find any class that implements HeaderConverter and which name matches "
                 f"{name}, available header converters are: {available}"
@@ -227,14 +229,14 @@ class Registry:
         Imports only plugins of other packages. Plugins that cannot be imported are logged and omitted.
         """
         kinds = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
-        matching = [
+        infos = [
             plugin
             for entry in self._all
             if kinds & set(entry.possible_kinds)
             for plugin in _list_or_log(entry)
             if plugin.kind in kinds
         ]
-        return tuple(sorted(matching, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
+        return tuple(sorted(infos, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
 
     def versions(self, name: str, *kinds: PluginKind, location: str | None = None) -> tuple[str, ...]:
         """Return the version of each role of a plugin, ascending; see `roles`. Raises PluginFailed."""

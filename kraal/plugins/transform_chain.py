@@ -78,15 +78,15 @@ class Stage:
     def columns(self, batch: Columns) -> Columns | None:
         """Return the columns of the batch after this stage; None if the batch must take the record path."""
         if self.predicate is not None:
-            outcome = self.predicate.known(batch) if declares(self.predicate, "known", "test") else None
-            if outcome is None:
+            known_result = self.predicate.known(batch) if declares(self.predicate, "known", "test") else None
+            if known_result is None:
                 return None
-            if outcome is self.negate:
+            if known_result is self.negate:
                 return batch
-        changes = self.transformation
-        if batch.schemaless and not changes.schemaless_columns:
+        transform = self.transformation
+        if batch.schemaless and not transform.schemaless_columns:
             return None
-        return changes.columns(batch) if declares(changes, "columns", "apply") else None
+        return transform.columns(batch) if declares(transform, "columns", "apply") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,36 +131,40 @@ def make_chain(registry: Registry, config: Mapping[str, str]) -> Chain:
 
     Raises ChainInvalid, and PluginFailed for a class that cannot be imported.
     """
-    return Chain(tuple(_stage(registry, config, alias) for alias in split_list(config.get(TRANSFORMS) or "")))
+    return Chain(
+        tuple(_make_stage(registry, config, alias) for alias in split_list(config.get(TRANSFORMS) or ""))
+    )
 
 
-def _stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
+def _make_stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
     prefix = f"{TRANSFORMS}.{alias}."
-    settings = _below(config, prefix)
+    settings = _settings_with_prefix(config, prefix)
     condition, negate = settings.pop(PREDICATE, None), settings.pop(NEGATE, None)
-    name, cls = _class(registry, config, prefix)
+    name, cls = _look_up_class(registry, config, prefix)
     if cls is None or not issubclass(cls, Transformation):
         raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="transform"))
     return Stage(
         alias=alias,
         class_name=name,
         transformation=_configure(prefix, cls(), settings),
-        predicate=None if condition is None else _predicate(registry, config, trim(condition)),
+        predicate=None if condition is None else _make_predicate(registry, config, trim(condition)),
         negate=trim(negate or "").lower() == "true",
     )
 
 
-def _predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Predicate:
+def _make_predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"{PREDICATES}.{alias}."
     if alias not in split_list(config.get(PREDICATES) or ""):
         raise ChainInvalid(f"Unknown configuration '{prefix}plugin.version'")
-    name, cls = _class(registry, config, prefix)
+    name, cls = _look_up_class(registry, config, prefix)
     if cls is None or not issubclass(cls, Predicate):
         raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="predicate"))
-    return _configure(prefix, cls(), _below(config, prefix))
+    return _configure(prefix, cls(), _settings_with_prefix(config, prefix))
 
 
-def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[str, PluginClass | None]:
+def _look_up_class(
+    registry: Registry, config: Mapping[str, str], prefix: str
+) -> tuple[str, PluginClass | None]:
     """Return the full name and class of an alias's type; if the type is unknown, the configured name and None."""
     configured = trim(config.get(f"{prefix}type") or "")
     name = registry.resolve(configured)
@@ -175,6 +179,6 @@ def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
     return plugin
 
 
-def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _settings_with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     """Return the settings under a prefix, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}

@@ -51,7 +51,7 @@ class _Range(NamedTuple):
     closing: str
 
     def has(self, version: str) -> bool:
-        """Return whether a version lies within the bounds; an empty bound is unlimited."""
+        """Return whether a version lies within the bounds. An empty bound means no limit."""
         low = -1 if not self.low else _compare(self.low, version)
         high = 1 if not self.high else _compare(self.high, version)
         return (low < 0 or (low == 0 and self.opening == "[")) and (
@@ -69,9 +69,9 @@ def choose(versions: Iterable[T], requirement: str | None, location: str | None 
     A connector thus prefers the converters and transforms in its own location. Return None if no version fits.
     """
     match = None
-    for each in versions:
-        if requirement is None or allows(requirement, each.version):
-            match = each
+    for candidate in versions:
+        if requirement is None or allows(requirement, candidate.version):
+            match = candidate
         if match is not None and match.location == location:
             break
     return match
@@ -121,14 +121,14 @@ def _ranges(requirement: str) -> list[_Range]:
 def _parse_ranges(text: str) -> list[_Range]:
     """Parse ranges separated by commas; return an empty list for any other text."""
     ranges: list[_Range] = []
-    at = 0
-    while match := _RANGE.match(text, at):
+    index = 0
+    while match := _RANGE.match(text, index):
         opening, low, comma, high, closing = match.groups()
         ranges.append(_Range(opening, low.strip(), high.strip() if comma else low.strip(), closing))
-        at = match.end()
-        if at == len(text):
+        index = match.end()
+        if index == len(text):
             return ranges
-        at += text[at] == ","
+        index += text[index] == ","
     return []
 
 
@@ -143,9 +143,9 @@ _END: Final[dict[int, _Token]] = {
 """The tokens that pad the shorter of two versions, by the type of the other token."""
 
 
-def _compare(one: str, other: str) -> int:
+def _compare(version: str, other: str) -> int:
     """Compare two versions; return a negative number, zero or a positive number."""
-    for left, right in zip_longest(_tokens(one), _tokens(other)):
+    for left, right in zip_longest(_tokens(version), _tokens(other)):
         a = left if left is not None else _END[right[0]]
         b = right if right is not None else _END[left[0]]
         if a != b:
@@ -164,23 +164,23 @@ def _tokens(version: str) -> list[_Token]:
     """
     tokens: list[_Token] = []
     parts = _PARTS.findall(version.lower())
-    before = ""
-    for at, part in enumerate(parts):
-        after = parts[at + 1] if at + 1 < len(parts) else ""
+    previous = ""
+    for index, part in enumerate(parts):
+        following = parts[index + 1] if index + 1 < len(parts) else ""
         if part in (".", "-"):
-            if before in ("", ".", "-"):
+            if previous in ("", ".", "-"):
                 tokens.append(_END[_NUMBER])
             if part == "-":
                 tokens.append(_END[_DEEPER])
         elif part.isascii() and part.isdecimal():
-            if before not in ("", ".", "-"):
+            if previous not in ("", ".", "-"):
                 tokens.append(_END[_DEEPER])
             tokens.append((_NUMBER, (len(part.lstrip("0")), part.lstrip("0"))))
         else:
             if tokens and tokens[-1][0] != _DEEPER:
                 tokens.append(_END[_DEEPER])
-            tokens.append((_TEXT, _word(part, before_number=after.isdecimal())))
-        before = part
+            tokens.append((_TEXT, _word(part, before_number=following.isdecimal())))
+        previous = part
     return _without_trailing_ends(tokens)
 
 
@@ -198,11 +198,11 @@ def _word(text: str, *, before_number: bool) -> tuple[int, str]:
 def _without_trailing_ends(tokens: list[_Token]) -> list[_Token]:
     """Remove trailing zeros and release qualifiers from the version and each of its levels."""
     significant: list[_Token] = []
-    ends = True
+    is_trailing = True
     for token in reversed(tokens):
         is_end = token == _END[token[0]]
-        if is_end and ends and (token[0] != _DEEPER or not significant):
+        if is_end and is_trailing and (token[0] != _DEEPER or not significant):
             continue
         significant.append(token)
-        ends = token[0] == _DEEPER
+        is_trailing = token[0] == _DEEPER
     return significant[::-1]

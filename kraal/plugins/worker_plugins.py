@@ -12,7 +12,7 @@ from kraal.config.connector.sink import SINK
 from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
-from kraal.config.named_plugins import keys_below, named_plugins
+from kraal.config.named_plugins import named_plugins, select_plugin_keys
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.values import invalid
 from kraal.config.variables import ResolvedConfig, find_variables, is_only_variables
@@ -44,8 +44,8 @@ class WorkerPlugins:
     def resolve(self, config: Config) -> ResolvedConfig:
         """Resolve a connector or task config and register its secrets for redaction.
 
-        Blocks as long as the config providers do. Raises ProviderFailed; BadRequest if a variable that another
-        process resolves stands for the class.
+        Blocks as long as the config providers do. Raises ProviderFailed, and BadRequest if a variable of a provider in
+        another process is used for the class.
         """
         return self._resolve(config, self.providers.resolve)
 
@@ -59,7 +59,8 @@ class WorkerPlugins:
                 if self.providers.is_remote(each.provider):
                     raise BadRequest(
                         f"{key} must not have variables of the config provider {each.provider}, whose class is "
-                        "Java: the worker needs the value without waiting; write it out, or use a provider of Kraal's."
+                        "Java, because the worker needs the value without waiting; use a literal value, or a provider "
+                        "in Python."
                     )
         resolved = resolve(config)
         secrets.add(*secret_values(resolved.config, declared_keys(self.registry, resolved.config)))
@@ -75,9 +76,9 @@ class WorkerPlugins:
         connector = self.registry.connector_class(config[_CLASS], config.get(CONNECTOR_VERSION))
         (SINK if connector.kind == "sink" else SOURCE).parse(config)
         check_urls(self.defaults.raw, config)
-        exact = self.defaults.exactly_once_sources
-        declared = declared_keys(self.registry, config)
-        if unused := list_unused_keys(config, connector.kind, declared, exactly_once=exact):
+        is_exactly_once = self.defaults.exactly_once_sources
+        plugin_keys = declared_keys(self.registry, config)
+        if unused := list_unused_keys(config, connector.kind, plugin_keys, exactly_once=is_exactly_once):
             log.warning(
                 "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(unused)
             )
@@ -103,7 +104,7 @@ class WorkerPlugins:
         return connector_class.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
 
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config; results and errors never contain values resolved by a provider.
+        """Validate a connector config. Results and errors never contain values resolved by a provider.
 
         The connector's own `config.providers` are ignored. A variable that its provider cannot resolve is an error
         of its key. Raises BadRequest for an unknown class.
@@ -135,13 +136,13 @@ class WorkerPlugins:
         except KraalError as exc:
             exc.args = (secrets.scrub(str(exc)),)
             raise
-        infos = as_written(infos, resolved)
+        infos = restore_variables(infos, resolved)
         return with_replaced_errors(infos, unresolved, config) if unresolved else infos
 
     def _resolve_partially(self, config: Config) -> tuple[ResolvedConfig, dict[str, str]]:
-        """Resolve a config; also return the errors of keys that cannot be resolved, whose values stay unchanged.
+        """Resolve a config; also return the errors of keys that cannot be resolved.
 
-        Raises BadRequest if `connector.class` cannot be resolved.
+        The values of such keys stay unchanged. Raises BadRequest if `connector.class` cannot be resolved.
         """
         try:
             return self.resolve_with_timeout(config), {}
@@ -169,9 +170,9 @@ class WorkerPlugins:
 
 def hidden_keys(registry: Registry, config: Config) -> frozenset[str]:
     """Return the keys of a config whose values are hidden: secrets, and all keys of plugins that are not installed."""
-    named = named_plugins(config)
-    missing = (each for each in named if not _is_installed(registry, each.plugin.strip()))
-    keys = (keys_below(each.prefix, config, named) for each in missing)
+    plugins = named_plugins(config)
+    missing_plugins = (plugin for plugin in plugins if not _is_installed(registry, plugin.plugin.strip()))
+    keys = (select_plugin_keys(each.prefix, config, plugins) for each in missing_plugins)
     return secret_keys(config, declared_keys(registry, config)).union(*keys)
 
 
@@ -192,25 +193,26 @@ def declared_keys(registry: Registry, config: Config) -> list[Key]:
         except KraalError:
             continue
         prefix = "" if role == _CLASS else f"{role}."
-        declared = () if plugin is None else plugin.config_def
-        keys += [replace(key, name=prefix + key.name) for key in declared]
+        plugin_keys = () if plugin is None else plugin.config_def
+        keys += [replace(key, name=prefix + key.name) for key in plugin_keys]
     return keys + alias_keys(registry, config)
 
 
-def as_written(infos: ConfigInfos, resolved: ResolvedConfig) -> ConfigInfos:
+def restore_variables(infos: ConfigInfos, resolved: ResolvedConfig) -> ConfigInfos:
     """Return the infos with the original variables in place of their resolved values.
 
-    The errors of such a value are replaced with one that does not contain it. Secrets in other errors are masked.
+    The errors of such a value are replaced with an error that does not contain the value. Secrets in other errors are
+    masked.
     Source: AbstractHerder.redactResolvedValues (Kafka 4.4.0).
     """
     raw, values = resolved.raw, resolved.config
     variables = {name: text for name, text in raw.items() if text is not None and values[name] != text}
-    configs = tuple(_as_written(info, variables) for info in infos.configs)
+    configs = tuple(_restore_variables(info, variables) for info in infos.configs)
     count = sum(len(info.value.errors) for info in configs) if variables else infos.error_count
     return replace(infos, name=variables.get(_CLASS, infos.name), error_count=count, configs=configs)
 
 
-def _as_written(info: ConfigInfo, variables: Mapping[str, str]) -> ConfigInfo:
+def _restore_variables(info: ConfigInfo, variables: Mapping[str, str]) -> ConfigInfo:
     value = info.value
     if value.name not in variables:
         return replace(info, value=replace(value, errors=tuple(map(secrets.scrub, value.errors))))

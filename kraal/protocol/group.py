@@ -10,8 +10,9 @@ the leader sends each member an assignment in that protocol's version.
     static       3         static, then the same      static assignments of a worker (KIP-987)
 
 Fields are only appended: readers use defaults for missing trailing fields and ignore bytes after the known fields, so
-one reader supports all versions. A later version appends its fields in `encode_metadata` and `decode_metadata`. Only
-the metadata of a protocol has its fields, so Java workers receive the same metadata from Kraal as from each other.
+one reader supports all versions. A later version appends its fields in `encode_metadata` and `decode_metadata`. The
+metadata for a protocol contains only the fields of its version, so Java workers receive the same metadata from Kraal as
+from each other.
 Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.4.0); KIP-987,
 which does not specify the bytes.
 """
@@ -185,7 +186,7 @@ def make_offers(
     allocation: GroupAssignment | None,
     static: tuple[Job, ...] | None = None,
 ) -> tuple[Offer, ...]:
-    """Return a worker's offers for JoinGroup, the preferred protocol first; `static` is only sent with that protocol.
+    """Return a worker's offers for JoinGroup, the preferred protocol first; only the protocol `static` sends `static`.
 
     A failed allocation is sent as null unless earlier work continues: the leader would treat work that no member
     reports as lost, and start it a second time.

@@ -48,9 +48,9 @@ def decode_value(value: bytes | None) -> Offset | None:
     return None if fields is None else _check_fields(fields, "offset")
 
 
-def _check_fields(value: object, what: str) -> dict[str, Primitive]:
+def _check_fields(value: object, noun: str) -> dict[str, Primitive]:
     if not isinstance(value, dict):
-        raise ProtocolError(f"a source {what} must be an object, not {json_type_name(value)}")
+        raise ProtocolError(f"a source {noun} must be an object, not {json_type_name(value)}")
     for name, part in value.items():
         if isinstance(part, (list, dict)):
             raise ProtocolError(

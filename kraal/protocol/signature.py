@@ -1,7 +1,7 @@
 """Signatures of requests between workers, and their session keys (KIP-507).
 
 A worker that is not the leader signs its requests to the leader. The session key is in the config topic, so only
-clients that may read that topic can sign. A signature covers only the raw body, neither path nor time.
+clients that may read that topic can sign. A signature covers only the raw body, not the path or a timestamp.
 Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.4.0).
 """
 

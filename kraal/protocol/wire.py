@@ -105,7 +105,7 @@ def string(value: str) -> bytes:
     """Encode a string. As in Java, an unpaired surrogate becomes `?`, so that invalid names do not fail rebalances."""
     data = value.encode(errors="replace")
     if len(data) > _STRING_MAX:
-        raise ProtocolError(f"a string of {len(data)} bytes is too long, {_STRING_MAX} are allowed")
+        raise ProtocolError(f"a string of {len(data)} bytes is too long (maximum: {_STRING_MAX})")
     return int16(len(data)) + data
 
 

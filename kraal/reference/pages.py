@@ -84,7 +84,7 @@ class Page:
 
 
 def build_pages(*, third_party: bool = False) -> list[Page]:
-    """Return the pages; with `third_party`, also for installed plugins that are not part of Kraal. Imports plugins."""
+    """Return the pages; with `third_party`, include installed plugins that are not part of Kraal. Imports plugins."""
     return [
         _workers(),
         _standalone(),
@@ -115,7 +115,7 @@ def _standalone() -> Page:
     return Page(
         file="standalone.md",
         title="Standalone workers",
-        text="In addition to the keys of [every worker](worker.md).",
+        text="Standalone workers also have the keys of [every worker](worker.md).",
         sections=(
             Section(title="Keys", keys=_exclude_keys(STANDALONE, WORKER)),
             _own_clients(STANDALONE),
@@ -127,7 +127,7 @@ def _distributed() -> Page:
     return Page(
         file="distributed.md",
         title="Distributed workers",
-        text="In addition to the keys of [every worker](worker.md).",
+        text="Distributed workers also have the keys of [every worker](worker.md).",
         sections=(
             Section(title="Keys", keys=_exclude_keys(DISTRIBUTED, WORKER, own_client_keys() - {"client.id"})),
             Section(title="Families of keys", families=TOPIC_FAMILIES),
@@ -149,7 +149,7 @@ def _connectors() -> Page:
     return Page(
         file="connectors.md",
         title="Every connector",
-        text="Keys for the config of a connector, besides those of [its plugin](connector-plugins.md).",
+        text="Keys for the config of a connector, in addition to the keys of [its plugin](connector-plugins.md).",
         sections=(
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
             Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),
@@ -174,7 +174,7 @@ def _connector_plugins(*, third_party: bool) -> Page:
     return Page(
         file="connector-plugins.md",
         title="Connector plugins",
-        text="The keys that each plugin adds to those of [every connector](connectors.md).",
+        text="The keys of each plugin, in addition to the keys of [every connector](connectors.md).",
         sections=tuple(sections),
     )
 
@@ -187,8 +187,8 @@ def _converters(*, third_party: bool) -> Page:
     return Page(
         file="converters.md",
         title="Converters",
-        text="The keys of each converter. They stand below `key.converter.`, `value.converter.` or `header.converter.` "
-        "in the config of a worker or of a connector that names the converter.",
+        text="The keys of each converter. Prefix these keys with `key.converter.`, `value.converter.` or "
+        "`header.converter.` in the config of a worker or connector that names the converter.",
         sections=tuple(sections),
     )
 
@@ -209,9 +209,9 @@ def _transforms(*, third_party: bool) -> Page:
         file="transforms.md",
         title="Transforms and predicates",
         text="The keys of each transform and predicate. A connector's config names transforms in `transforms`, in the "
-        "order in which records pass through them, and predicates in `predicates`; the keys of one that is called NAME "
-        "stand below `transforms.NAME.` or `predicates.NAME.`. Every transform may have `predicate` and `negate` as "
-        "well. `$Key` is the variant for records' keys, `$Value` that for their values.",
+        "order in which records pass through them, and predicates in `predicates`. Prefix the keys of the transform or "
+        "predicate NAME with `transforms.NAME.` or `predicates.NAME.`. Every transform also has the keys `predicate` "
+        "and `negate`. `$Key` is the variant for record keys, `$Value` the variant for record values.",
         sections=tuple(sections.values()),
     )
 
@@ -225,23 +225,25 @@ def _providers(*, third_party: bool) -> Page:
     return Page(
         file="config-providers.md",
         title="Config providers",
-        text="The parameters of each provider. They stand below `config.providers.NAME.param.` in a worker's config.",
+        text="The parameters of each provider. Prefix them with `config.providers.NAME.param.` in a worker's config.",
         sections=tuple(sections),
     )
 
 
 def _clients() -> Page:
-    where: dict[Client, str] = {
-        "producer": "In the config of a worker below `producer.`, in that of a source below `producer.override.`.",
-        "consumer": "In the config of a worker below `consumer.`, in that of a sink below `consumer.override.`.",
-        "admin": "In the config of a worker below `admin.`, in that of a connector below `admin.override.`.",
+    text_by_client: dict[Client, str] = {
+        "producer": "Prefix these keys with `producer.` in a worker config, or with `producer.override.` in a source "
+        "config.",
+        "consumer": "Prefix these keys with `consumer.` in a worker config, or with `consumer.override.` in a sink "
+        "config.",
+        "admin": "Prefix these keys with `admin.` in a worker config, or with `admin.override.` in a connector config.",
     }
     return Page(
         file="clients.md",
         title="Kafka clients of connectors",
-        text="The names and defaults are Kafka's. Workers have some [defaults of their own]"
-        "(../compat.md#producer-defaults); which keys a connector may override, the worker's "
-        "[policy](worker.md#connector.client.config.override.policy) says.",
+        text="The names and defaults are Kafka's. Some [defaults of workers]"
+        "(../compat.md#producer-defaults) differ. The worker's "
+        "[policy](worker.md#connector.client.config.override.policy) determines which keys a connector may override.",
         sections=tuple(
             Section(
                 title=f"{client.capitalize()}s" if client != "admin" else "Admin clients",
@@ -250,16 +252,16 @@ def _clients() -> Page:
                 slug=f"{client}.",
                 as_table=True,
             )
-            for client, text in where.items()
+            for client, text in text_by_client.items()
         ),
     )
 
 
 def _plugin_section(name: str, text: str, keys: Iterable[Key]) -> Section:
-    short = name.rpartition(".")[2]
-    listed = tuple(keys)
-    note = text if listed else f"{text} It has no keys."
-    return Section(title=short, text=f"`{name}`. {note}", keys=listed, slug=f"{short}.")
+    short_name = name.rpartition(".")[2]
+    plugin_keys = tuple(keys)
+    note = text if plugin_keys else f"{text} It has no keys."
+    return Section(title=short_name, text=f"`{name}`. {note}", keys=plugin_keys, slug=f"{short_name}.")
 
 
 def _load_plugins(group: str, *, third_party: bool) -> Iterator[tuple[str, object]]:

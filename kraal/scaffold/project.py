@@ -1,7 +1,7 @@
 """Creates the project of a new connector from templates.
 
 A connector's name consists of lower-case words with hyphens. The names of the project, package and class are derived
-from it; they must not shadow modules of Python or of Kraal's environment.
+from the connector's name, and must not shadow modules of Python or of Kraal's environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Names:
     @classmethod
     def of(cls, name: str, kind: Kind) -> Names:
         """Derive the names. Raises BadRequest if the name is invalid."""
-        allowed = f"at most {MAX_LENGTH} lower-case letters, digits and single hyphens, a letter first, like my-orders"
+        allowed = f"a letter, then lower-case letters, digits and single hyphens (up to {MAX_LENGTH}), as in my-orders"
         if len(name) > MAX_LENGTH or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
             raise BadRequest(f"Invalid connector name {name!r}; expected {allowed}.")
         package = name.replace("-", "_")

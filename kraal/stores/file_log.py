@@ -2,7 +2,7 @@
 
 Each batch takes one `write` and one `fsync`; a batch whose write was interrupted is truncated at the next startup, with
 a warning. Records are read from the file with a sparse index, not kept in memory. When the file is opened, it is
-compacted by key if that at least halves it; offsets continue to increase, because the header contains the next one. A
+compacted by key if that at least halves its size; offsets continue to increase, because the header contains the next. A
 second process cannot open the same log.
 """
 
@@ -66,7 +66,7 @@ class FileLog:
         self._size = 0
         self._tail = (0, HEADER_SIZE)
         """The offset and file position from which a reader at the end continues."""
-        self._broken: str | None = None
+        self._failure: str | None = None
         try:
             make_directory(path.parent)
             self._guard = _lock_exclusively(path.with_name(path.name + ".lock"), path)
@@ -122,11 +122,11 @@ class FileLog:
             return records
         try:
             while position < size and len(records) < limit:
-                for each in self._read_frames(position, size):
-                    records.extend(r for r in each.records if r.offset >= start)
+                for frame in self._read_frames(position, size):
+                    records.extend(r for r in frame.records if r.offset >= start)
                     if len(records) >= limit:
                         break
-                    position = each.end
+                    position = frame.end
         except (OSError, CorruptFile) as exc:
             raise StoreError(f"cannot read the log {self._name!r} at {self._path}: {exc}") from exc
         records = records[:limit]
@@ -146,21 +146,21 @@ class FileLog:
 
     def close(self) -> None:
         """Close the file, so that other processes can open it."""
-        if self._broken is None:
-            self._broken = "it is closed"
+        if self._failure is None:
+            self._failure = "it is closed"
             os.close(self._file)
             os.close(self._guard)
 
     def _check_open(self) -> None:
-        if self._broken is not None:
-            raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._broken}")
+        if self._failure is not None:
+            raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._failure}")
 
     def _truncate_append(self, cause: OSError) -> None:
         """Truncate a partial append, so that later appends follow valid data."""
         try:
             os.ftruncate(self._file, self._size)
         except OSError as exc:
-            self._broken = f"{cause}; and then {exc}"
+            self._failure = f"{cause}; and then {exc}"
             os.close(self._file)
             os.close(self._guard)
 
@@ -188,8 +188,8 @@ class FileLog:
             os.truncate(self._path, end)
         self._next = max(first, frames[-1].records[-1].offset + 1) if frames else first
         frames, end = self._compact_frames(frames, end, compaction, compact_from)
-        for each in frames:
-            self._add_index_entry(each.records[0].offset, each.begin)
+        for frame in frames:
+            self._add_index_entry(frame.records[0].offset, frame.begin)
         self._size = end
         file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         os.fsync(file)
@@ -201,7 +201,7 @@ class FileLog:
     ) -> tuple[list[Frame], int]:
         if end < compact_from:
             return frames, end
-        records = compaction([r for each in frames for r in each.records])
+        records = compaction([r for frame in frames for r in frame.records])
         data = b"".join(
             encode_frame(records[i : i + _MAX_FRAME_RECORDS])
             for i in range(0, len(records), _MAX_FRAME_RECORDS)

@@ -23,7 +23,7 @@ class GroupOptions:
     session_timeout_s: float = 10.0
     """`session.timeout.ms`: the time without a heartbeat after which the group expels a member."""
     rebalance_timeout_s: float = 60.0
-    """`rebalance.timeout.ms`: how long a rebalance waits for this member."""
+    """`rebalance.timeout.ms`: maximum time that a rebalance waits for this member."""
     heartbeat_interval_s: float = 3.0
     """`heartbeat.interval.ms`: maximum interval of heartbeats; maximum time without a known coordinator."""
 

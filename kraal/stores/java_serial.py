@@ -46,18 +46,18 @@ def dump(pairs: Sequence[Pair]) -> bytes:
     threshold = int(capacity * _LOAD_FACTOR) if pairs else 0
     parts = [_MAGIC, _OBJECT, _HASH_MAP, _FIELDS.pack(_LOAD_FACTOR, threshold)]
     parts.append(_BLOCK.pack(_BLOCK_HEAD, capacity, len(pairs)))
-    described = False
+    has_descriptor = False
     for array in (part for pair in pairs for part in pair):
         if array is None:
             parts.append(_NULL)
             continue
         parts += (
             _ARRAY,
-            _encode_reference(_BYTES_HANDLE) if described else _BYTES,
+            _encode_reference(_BYTES_HANDLE) if has_descriptor else _BYTES,
             _INT.pack(len(array)),
             array,
         )
-        described = True
+        has_descriptor = True
     return b"".join((*parts, _END))
 
 
@@ -85,7 +85,7 @@ class _Reader:
         self._read_bytes(_FIELDS.size)
         mark, _, size = _BLOCK.unpack(self._read_bytes(_BLOCK.size))
         if mark != _BLOCK_HEAD or size < 0:
-            raise ProtocolError(f"byte {self._at - _BLOCK.size} has no size of the map")
+            raise ProtocolError(f"byte {self._at - _BLOCK.size} does not begin the size of the map")
         pairs = [(self._read_array(), self._read_array()) for _ in range(size)]
         self._expect(_END, "the end of the map")
         if self._at != len(self._data):
@@ -132,6 +132,8 @@ class _Reader:
     def _read_bytes(self, size: int) -> bytes:
         begin, end = self._at, self._at + size
         if size < 0 or end > len(self._data):
-            raise ProtocolError(f"it ends at byte {len(self._data)}, within something that began at {begin}")
+            raise ProtocolError(
+                f"it ends at byte {len(self._data)}, within a value that begins at byte {begin}"
+            )
         self._at = end
         return self._data[begin:end]

@@ -68,7 +68,7 @@ class MemoryLog:
         """No-op, because there is no other leader."""
 
     def close(self) -> None:
-        """Refuse all later calls."""
+        """Reject all later calls."""
         self._closed = True
 
     def _next_offset(self) -> int:
@@ -108,7 +108,7 @@ class MemoryOffsets:
                         stored[partition] = dict(offset)
 
     def close(self) -> None:
-        """Refuse all later calls."""
+        """Reject all later calls."""
         self._closed = True
 
     def _begin_operation(self, operation: str) -> None:

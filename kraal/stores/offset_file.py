@@ -1,7 +1,7 @@
 """Source offsets in Connect's standalone file (`offset.storage.file.filename`), which Java also reads and writes.
 
-The file is read once and replaced by every `store`. A power failure may restore the previous file, which repeats the
-last batches.
+The file is read once and replaced by every `store`. A power failure may restore the previous file; the last batches are
+then delivered again.
 
 Entries that this worker cannot decode, such as those of another program, are preserved. Two differences from Java are
 intentional (docs/compat.md): the file is replaced atomically, so that a killed process never leaves a partial file; and
@@ -55,7 +55,7 @@ class OffsetFile:
             return offsets
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Replace the file by one that includes `changes`; None deletes an offset. Raises StoreError."""
+        """Replace the file by a new file that includes `changes`; None deletes an offset. Raises StoreError."""
         with self._lock:
             values, added = dict(self._values), list[bytes]()
             for connector, partitions in changes.items():

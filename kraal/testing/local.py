@@ -57,7 +57,7 @@ class Cluster:
             seed: determines the order of all messages and all delays.
             properties: worker properties; the default converters are StringConverter.
 
-        Raises ValueError for fewer workers, and ConfigInvalid for invalid properties.
+        Raises ValueError if `workers` is less than 1, and ConfigInvalid for invalid properties.
         """
         if workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")
@@ -170,7 +170,7 @@ class Cluster:
         return len(self.embedded.workers) - 1
 
     def fail_task(self, task: str, trace: str) -> None:
-        """Fail a running task (`name-0`), like an error of its plugin. Raises KeyError if it does not run."""
+        """Fail a running task (`name-0`), like an error of its plugin. Raises KeyError if the task is not running."""
         task_id = TaskId.parse(task)
         self.worker(self.owner(task)).engine.fail(task_id, trace)
         self.embedded.advance(0)
@@ -215,7 +215,7 @@ class Cluster:
 
     @property
     def alive(self) -> list[int]:
-        """The numbers of the living workers, including frozen ones."""
+        """The numbers of the workers that are not dead, including frozen workers."""
         return [number for number, worker in enumerate(self.embedded.workers) if worker.alive]
 
     @property
@@ -231,8 +231,8 @@ class Cluster:
 
     def owner(self, instance: str) -> int:
         """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError if none does."""
-        for each in _instances(instance):
-            owners = self.embedded.owners(each)
+        for candidate in _instances(instance):
+            owners = self.embedded.owners(candidate)
             if owners:
                 return self.embedded.workers.index(owners[0])
         raise KeyError(f"{instance} is not running; {self.embedded.describe()}")
@@ -267,13 +267,13 @@ class Cluster:
 
     def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all workers that are not frozen show these states. Raises TimedOut."""
-        wanted = list(states)
+        expected_states = list(states)
 
         def is_reached() -> bool:
-            return all(self._states_at(name, worker) == wanted for worker in self.embedded.awake)
+            return all(self._states_at(name, worker) == expected_states for worker in self.embedded.awake)
 
         try:
-            self.wait_until(f"{name} was {wanted}", is_reached, timeout_s=timeout_s)
+            self.wait_until(f"{name} was {expected_states}", is_reached, timeout_s=timeout_s)
         except TimedOut as error:
             raise TimedOut(f"{error}; it is {self.states(name)}") from None
 
@@ -313,7 +313,7 @@ class Cluster:
 def _plugins_by_name(plugins: Plugins) -> dict[str, type[Connector]]:
     if isinstance(plugins, Mapping):
         return dict(plugins)
-    return {f"{each.__module__}.{each.__qualname__}": each for each in plugins}
+    return {f"{plugin.__module__}.{plugin.__qualname__}": plugin for plugin in plugins}
 
 
 def _target(state: str) -> TargetState:

@@ -223,11 +223,11 @@ class WorkerProcess:
         if self._client is None:
             raise RuntimeError("the worker was not started")
         try:
-            answer = self._client.request(method, path, json=body)  # None sends no body
+            response = self._client.request(method, path, json=body)  # None sends no body
         except httpx2.TimeoutException as exc:
             exc.add_note(self.evidence())
             raise
-        return Answer(answer.status_code, answer.json() if answer.content else None)
+        return Answer(response.status_code, response.json() if response.content else None)
 
     def get(self, path: str) -> Answer:
         """Send a GET request."""
@@ -249,31 +249,31 @@ class WorkerProcess:
         """Send a REST request, with retries while a rebalance causes 409, like Connect's clients."""
         deadline = time.monotonic() + timeout_s
         while True:
-            answer = self.request(method, path, body)
-            conflict = answer.status == httpx2.codes.CONFLICT and "Cannot complete request" in str(
-                answer.body
+            response = self.request(method, path, body)
+            is_conflict = response.status == httpx2.codes.CONFLICT and "Cannot complete request" in str(
+                response.body
             )
-            if not conflict or time.monotonic() > deadline:
-                return answer
+            if not is_conflict or time.monotonic() > deadline:
+                return response
             time.sleep(_POLL_INTERVAL_S)
 
     def create(self, name: str, config: Config, **more: object) -> Answer:
         """Create a connector; `more`: additional fields of the request. Raises AssertionError if it is rejected."""
-        answer = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
-        assert answer.status == httpx2.codes.CREATED, answer  # noqa: S101 - an assertion for tests
-        return answer
+        response = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
+        assert response.status == httpx2.codes.CREATED, response  # noqa: S101 - an assertion for tests
+        return response
 
     def states(self, name: str) -> list[str]:
         """Return the states of a connector and its tasks, in order; empty without a status."""
-        answer = self.get(f"/connectors/{name}/status")
-        if answer.status != httpx2.codes.OK:
+        response = self.get(f"/connectors/{name}/status")
+        if response.status != httpx2.codes.OK:
             return []
-        return [each["state"] for each in (answer.body["connector"], *answer.body["tasks"])]
+        return [status["state"] for status in (response.body["connector"], *response.body["tasks"])]
 
     def traces(self, name: str) -> list[str]:
         """Return the existing traces of a connector and its tasks."""
         body = self.get(f"/connectors/{name}/status").body
-        return [each["trace"] for each in (body["connector"], *body["tasks"]) if "trace" in each]
+        return [status["trace"] for status in (body["connector"], *body["tasks"]) if "trace" in status]
 
     # --- waiting --------------------------------------------------------------------------------------------
 

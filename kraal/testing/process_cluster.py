@@ -64,7 +64,7 @@ class ProcessCluster:
         Args:
             workers: number of workers that entering the context starts.
             directory: directory of the files of workers and broker; by default a temporary directory.
-            bootstrap: address of a running broker; by default that of the environment variable
+            bootstrap: address of a running broker; by default the value of the environment variable
                 `KRAAL_TESTING_BOOTSTRAP`, if set; otherwise a broker is started on loopback and stopped by `close`.
             broker: a broker that entering the context starts and `close` stops, instead of `bootstrap`.
             properties: worker properties that override `QUICK`.
@@ -78,8 +78,8 @@ class ProcessCluster:
         self._count = workers
         self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
         self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
-        named = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
-        self._bootstrap = named if broker is None else broker.bootstrap
+        running_bootstrap = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
+        self._bootstrap = running_bootstrap if broker is None else broker.bootstrap
         self._properties = {**QUICK, **(properties or {})}
 
     def __enter__(self) -> Self:
@@ -219,14 +219,14 @@ class ProcessCluster:
         return [
             TopicRecord(
                 topic=topic,
-                partition=each.partition,
-                offset=each.offset,
-                key=each.key,
-                value=each.value,
-                headers=each.headers,
-                timestamp_ms=each.timestamp_ms,
+                partition=record.partition,
+                offset=record.offset,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                timestamp_ms=record.timestamp_ms,
             )
-            for each in read_topic(self.bootstrap, topic, timeout_s=_KAFKA_TIMEOUT_S)
+            for record in read_topic(self.bootstrap, topic, timeout_s=_KAFKA_TIMEOUT_S)
         ]
 
     def values(self, topic: str) -> list[str | None]:
@@ -250,7 +250,7 @@ class ProcessCluster:
 
     def worker(self, worker_id: str) -> WorkerProcess:
         """Return the worker with this worker id."""
-        return next(each for each in self.alive if each.url.endswith(f"//{worker_id}"))
+        return next(worker for worker in self.alive if worker.url.endswith(f"//{worker_id}"))
 
     def states(self, name: str) -> list[str]:
         """Return the states of a connector and its tasks, in order; empty if it has no status."""
@@ -260,7 +260,7 @@ class ProcessCluster:
         """Return the worker id of each running instance of a connector, by `connector`, `0`, `1` and so on."""
         body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
         running = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
-        return {key: each["worker_id"] for key, each in running.items() if each["state"] == "RUNNING"}
+        return {key: status["worker_id"] for key, status in running.items() if status["state"] == "RUNNING"}
 
     def owner(self, task: str) -> int:
         """Return the number of the worker that runs the task `name-0`. Raises KeyError if no worker runs it."""
@@ -274,10 +274,10 @@ class ProcessCluster:
         """Return the number of running instances on each worker."""
         statuses: dict[str, Any] = self.alive[0].get("/connectors?expand=status").body
         return Counter(
-            each["worker_id"]
+            status["worker_id"]
             for body in (entry["status"] for entry in statuses.values())
-            for each in (body["connector"], *body["tasks"])
-            if each["state"] == "RUNNING"
+            for status in (body["connector"], *body["tasks"])
+            if status["state"] == "RUNNING"
         )
 
     # -- waiting -------------------------------------------------------------------------------------------
@@ -295,20 +295,20 @@ class ProcessCluster:
 
     def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every worker shows these states of a connector and its tasks."""
-        wanted = list(states)
+        expected_states = list(states)
         self.wait_until(
-            f"{name} was {wanted} everywhere",
-            lambda: all(worker.states(name) == wanted for worker in self.alive),
+            f"{name} was {expected_states} everywhere",
+            lambda: all(worker.states(name) == expected_states for worker in self.alive),
             timeout_s,
         )
 
     # -- internals -----------------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, body: object = None) -> Answer:
-        answer = self.alive[0].ask(method, path, body)
-        if not answer.status < 400:  # noqa: PLR2004 - HTTP error statuses
-            raise AssertionError(f"{method} {path} returned {answer}")
-        return answer
+        response = self.alive[0].ask(method, path, body)
+        if not response.status < 400:  # noqa: PLR2004 - HTTP error statuses
+            raise AssertionError(f"{method} {path} returned {response}")
+        return response
 
     def _worker_by_number(self, number: int) -> WorkerProcess:
         if not 0 <= number < len(self.workers):

@@ -39,7 +39,8 @@ def kraal_seed(request: pytest.FixtureRequest) -> int:
 def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
     """Yield a function that creates settled clusters: `kraal_cluster(workers=3, plugins=[MyConnector])`.
 
-    It takes the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if it failed.
+    The function accepts the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if it
+    failed.
     """
     from kraal.testing import Cluster  # noqa: PLC0415 - see above
 
@@ -52,8 +53,8 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
         return cluster
 
     yield make
-    for each in clusters:
-        each.close()
+    for cluster in clusters:
+        cluster.close()
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import (
     parse_double,
     parse_float,
-    parse_whole,
+    parse_integer,
     to_long,
     truncate,
     wrap_integer,
@@ -111,9 +111,9 @@ def _validate_spec(_name: str, value: object) -> str | None:
 
 
 class Cast(PartTransformation):
-    """Casts fields, or the whole: between numbers, booleans and strings, and from bytes to a base64 string.
+    """Casts fields, or the whole key or value, between numbers, booleans and strings, and from bytes to base64 strings.
 
-    Numbers are narrowed as in Java: integers wrap; floats lose their fraction and are clamped to the limits.
+    Numbers are narrowed as in Java: integers wrap around; floats lose their fraction and are clamped to the limits.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -155,43 +155,43 @@ class Cast(PartTransformation):
             return self._apply_with_schema(record, schema, value)
         if self._whole_type is not None:
             return self.with_part(record, None, cast(None, value, self._whole_type))
-        old = require_map(value, _PURPOSE)
-        new = {
-            name: cast(None, old.get(name), kind) for name, kind in self._casts.items() if name is not None
+        obj = require_map(value, _PURPOSE)
+        cast_values = {
+            name: cast(None, obj.get(name), kind) for name, kind in self._casts.items() if name is not None
         }
-        return self.with_part(record, None, {**old, **new})
+        return self.with_part(record, None, {**obj, **cast_values})
 
     def _apply_with_schema(self, record: Record, schema: Schema, value: Any) -> Record:
-        updated = self._schemas(schema)
+        new_schema = self._schemas(schema)
         if self._whole_type is not None:
-            return self.with_part(record, updated, cast(schema, value, self._whole_type))
-        old = require_struct(value, _PURPOSE, schema)
-        new = {}
-        for field in old.schema.fields:
-            item = read(old, field, replace_null=self._replace_null)
+            return self.with_part(record, new_schema, cast(schema, value, self._whole_type))
+        struct = require_struct(value, _PURPOSE, schema)
+        values = {}
+        for field in struct.schema.fields:
+            item = read(struct, field, replace_null=self._replace_null)
             kind = self._casts.get(field.name)
-            new[field.name] = item if kind is None else cast(field.schema, item, kind)
-        return self.with_part(record, updated, make_struct(updated, new))
+            values[field.name] = item if kind is None else cast(field.schema, item, kind)
+        return self.with_part(record, new_schema, make_struct(new_schema, values))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return given if part.is_nothing else None
-        updated = self._schemas(part.schema)
+        new_schema = self._schemas(part.schema)
         if self._whole_type is not None:
-            column, doubts = cast_column(part, updated)
-            absent = () if part.sure else (is_null(part),)
-            return given.with_part(replace(column, sure=True), (*doubts, *absent), is_key=self.is_key)
+            column, doubts = cast_column(part, new_schema)
+            null_doubts = () if part.sure else (is_null(part),)
+            return given.with_part(replace(column, sure=True), (*doubts, *null_doubts), is_key=self.is_key)
         fields, doubts = read_fields(part, replace_null=self._replace_null)
         if part.schemaless and not self._casts.keys() <= fields.keys():
             return None  # in a map, missing fields become null
-        for field in updated.fields:
+        for field in new_schema.fields:
             if field.name in self._casts:
-                fields[field.name], more = cast_column(fields[field.name], field.schema)
-                doubts = (*doubts, *more)
-        whole, more = build_struct(updated, fields, schemaless=part.schemaless)
-        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+                fields[field.name], more_doubts = cast_column(fields[field.name], field.schema)
+                doubts = (*doubts, *more_doubts)
+        struct, more_doubts = build_struct(new_schema, fields, schemaless=part.schemaless)
+        return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
     def _cast_schema(self, schema: Schema) -> Schema:
         if self._whole_type is not None:
@@ -202,11 +202,11 @@ class Cast(PartTransformation):
         return replace(result, optional=schema.optional, default=default)
 
     def _cast_field(self, field: Field) -> Field:
-        kind, old = self._casts.get(field.name), field.schema
+        kind, old_schema = self._casts.get(field.name), field.schema
         if kind is None:
             return field
-        default = None if old.default is None else cast(old, old.default, kind)
-        return Field(name=field.name, schema=Schema(type=kind, optional=old.optional, default=default))
+        default = None if old_schema.default is None else cast(old_schema, old_schema.default, kind)
+        return Field(name=field.name, schema=Schema(type=kind, optional=old_schema.optional, default=default))
 
 
 def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
@@ -277,7 +277,7 @@ def _parse_text(text: str, kind: Type) -> Any:
         return text.lower() == "true"
     if kind is Type.FLOAT32:
         return parse_float(text)
-    return parse_double(text) if kind is Type.FLOAT64 else parse_whole(text, BITS[kind])
+    return parse_double(text) if kind is Type.FLOAT64 else parse_integer(text, BITS[kind])
 
 
 def _convert_number(value: float | Decimal, kind: Type) -> Any:

@@ -42,31 +42,31 @@ class ExtractField(PartTransformation):
     )
 
     def __init__(self) -> None:
-        self._written = ""
+        self._path_text = ""
         self._path = Path(("",))
         self._replace_null = True
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = parse_settings(self.config_def, config)
-        self._written = values["field"]
-        self._path = Path.of(self._written, values[SYNTAX.name])
+        self._path_text = values["field"]
+        self._path = Path.of(self._path_text, values[SYNTAX.name])
         self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
         schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
-            extracted = None if value is None else self._path.get_from_map(require_map(value, _PURPOSE))
-            return self.with_part(record, None, extracted)
-        whole = None if value is None else require_struct(value, _PURPOSE, schema)
+            field_value = None if value is None else self._path.get_from_map(require_map(value, _PURPOSE))
+            return self.with_part(record, None, field_value)
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
         field = self._path.field(schema)
         if field is None:
-            raise IllegalArgument(f"Unknown field: {self._written}")
-        extracted = (
-            None if whole is None else self._path.get_from_struct(whole, replace_null=self._replace_null)
+            raise IllegalArgument(f"Unknown field: {self._path_text}")
+        field_value = (
+            None if struct is None else self._path.get_from_struct(struct, replace_null=self._replace_null)
         )
-        return self.with_part(record, field.schema, extracted)
+        return self.with_part(record, field.schema, field_value)
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -74,12 +74,14 @@ class ExtractField(PartTransformation):
         schema = part.schema
         if schema is None:
             return given
-        last = len(self._path.steps) - 1
-        for at, step in enumerate(self._path.steps):
+        last_index = len(self._path.steps) - 1
+        for index, step in enumerate(self._path.steps):
             field = find_field(schema, step)
             if field is None:
                 return None
-            part = replace_null_by_default(part.field(field), replace_null=at < last or self._replace_null)
+            part = replace_null_by_default(
+                part.field(field), replace_null=index < last_index or self._replace_null
+            )
             schema = field.schema
         return given.with_part(part, is_key=self.is_key)
 

@@ -27,9 +27,10 @@ _PURPOSE = "flattening"
 
 
 class Flatten(PartTransformation):
-    """Moves the fields of nested structs or objects to the top level; arrays stay as they are.
+    """Moves the fields of nested structs or objects to the top level; arrays stay unchanged.
 
-    A moved field is optional if any enclosing struct is, and takes its default from there as well.
+    A moved field is optional if any of its enclosing structs is optional. A moved field without a default gets its
+    value in the default of the enclosing struct.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -60,9 +61,11 @@ class Flatten(PartTransformation):
             return record
         if schema is None:
             return self.with_part(record, None, dict(self._flatten_object(require_map(value, _PURPOSE), "")))
-        whole = require_struct(value, _PURPOSE, schema)
-        flat = self._schemas(schema)
-        return self.with_part(record, flat, make_struct(flat, dict(self._flatten_values(whole, ""))))
+        struct = require_struct(value, _PURPOSE, schema)
+        flat_schema = self._schemas(schema)
+        return self.with_part(
+            record, flat_schema, make_struct(flat_schema, dict(self._flatten_values(struct, "")))
+        )
 
     def _join_names(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
@@ -91,36 +94,36 @@ class Flatten(PartTransformation):
         )
 
     def _flatten_fields(
-        self, schema: Schema, prefix: str, enclosing: Struct | None, *, optional: bool
+        self, schema: Schema, prefix: str, enclosing_default: Struct | None, *, optional: bool
     ) -> Iterator[Field]:
-        """Yield the flat fields. `enclosing`: default of the enclosing struct; `optional`: whether it can be null."""
+        """Yield the flat fields of a struct, which has a default or None, and can be null if `optional` is set."""
         for field in list_fields(schema):
             name = self._join_names(prefix, field.name)
             may_be_null = optional or field.schema.optional
             default = field.schema.default
-            if default is None and enclosing is not None:
-                default = read(enclosing, field, replace_null=True)
+            if default is None and enclosing_default is not None:
+                default = read(enclosing_default, field, replace_null=True)
             match field.schema.type:
                 case Type.STRUCT:
                     yield from self._flatten_fields(field.schema, name, default, optional=may_be_null)
                 case Type.MAP:
                     raise _unsupported_type_error(field.schema, name)
                 case kind:
-                    flat = replace(
+                    flat_schema = replace(
                         copy_metadata(field.schema, kind),
                         optional=may_be_null,
                         default=default,
                         value=field.schema.value,
                     )
-                    yield Field(name=name, schema=flat)
+                    yield Field(name=name, schema=flat_schema)
 
-    def _flatten_values(self, whole: Struct, prefix: str) -> Iterator[tuple[str, Any]]:
-        for field in whole.schema.fields:
+    def _flatten_values(self, struct: Struct, prefix: str) -> Iterator[tuple[str, Any]]:
+        for field in struct.schema.fields:
             name = self._join_names(prefix, field.name)
             if field.schema.type is not Type.STRUCT:
-                yield name, read(whole, field, replace_null=True)
-            elif (inner := whole.raw(field.name)) is not None:
-                yield from self._flatten_values(inner, name)
+                yield name, read(struct, field, replace_null=True)
+            elif (inner_struct := struct.raw(field.name)) is not None:
+                yield from self._flatten_values(inner_struct, name)
 
 
 def _unsupported_type_error(schema: Schema, name: str) -> DataException:

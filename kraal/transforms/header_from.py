@@ -94,14 +94,14 @@ class HeaderFrom(PartTransformation):
         return self._apply_schemaless(record) if schema is None else self._apply_with_schema(record, schema)
 
     def _apply_with_schema(self, record: Record, schema: Schema) -> Record:
-        whole = require_struct(self.get_value(record), self._purpose, schema)
-        remaining_schema, remaining = schema, whole
+        struct = require_struct(self.get_value(record), self._purpose, schema)
+        remaining_schema, remaining_struct = schema, struct
         if self._is_move:
             remaining_schema = self._schemas(schema)
-            remaining = make_struct(
+            remaining_struct = make_struct(
                 remaining_schema,
                 {
-                    field.name: read(whole, field, replace_null=self._replace_null)
+                    field.name: read(struct, field, replace_null=self._replace_null)
                     for field in remaining_schema.fields
                 },
             )
@@ -110,26 +110,28 @@ class HeaderFrom(PartTransformation):
             field = find_field(schema, name)
             if field is None:
                 raise NullPointer(_MISSING_FIELD)
-            value = read(whole, field, replace_null=self._replace_null)
+            value = read(struct, field, replace_null=self._replace_null)
             if value is None and not field.schema.optional:
                 raise DataException(
                     f"A null value requires an optional schema but was {as_text(field.schema)}"
                 )
             headers.append(Header(header, field.schema, value))
-        changed = self.with_part(record, remaining_schema, remaining)
-        return replace(changed, headers=(*record.headers, *headers))
+        new_record = self.with_part(record, remaining_schema, remaining_struct)
+        return replace(new_record, headers=(*record.headers, *headers))
 
     def _remove_moved_fields(self, schema: Schema) -> Schema:
         """Return the schema without the moved fields."""
-        moved = {name for name, _ in self._pairs}
-        return make_struct_schema(schema, (field for field in list_fields(schema) if field.name not in moved))
+        moved_names = {name for name, _ in self._pairs}
+        return make_struct_schema(
+            schema, (field for field in list_fields(schema) if field.name not in moved_names)
+        )
 
     def _apply_schemaless(self, record: Record) -> Record:
-        whole = require_map(self.get_value(record), self._purpose)
-        headers = tuple(Header(header, None, whole.get(name)) for name, header in self._pairs)
-        moved = {name for name, _ in self._pairs} if self._is_move else frozenset()
-        remaining = {name: value for name, value in whole.items() if name not in moved}
-        return replace(self.with_part(record, None, remaining), headers=(*record.headers, *headers))
+        obj = require_map(self.get_value(record), self._purpose)
+        headers = tuple(Header(header, None, obj.get(name)) for name, header in self._pairs)
+        moved_names = {name for name, _ in self._pairs} if self._is_move else frozenset()
+        remaining_fields = {name: value for name, value in obj.items() if name not in moved_names}
+        return replace(self.with_part(record, None, remaining_fields), headers=(*record.headers, *headers))
 
 
 class HeaderFromKey(HeaderFrom):

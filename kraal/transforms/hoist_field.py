@@ -44,16 +44,16 @@ class HoistField(PartTransformation):
         schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             return self.with_part(record, None, {self._field: value})
-        hoisted = self._schemas(schema)
-        return self.with_part(record, hoisted, make_struct(hoisted, {self._field: value}))
+        new_schema = self._schemas(schema)
+        return self.with_part(record, new_schema, make_struct(new_schema, {self._field: value}))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return None
-        hoisted = self._schemas(part.schema)
-        return given.with_part(*build_struct(hoisted, {self._field: part}), is_key=self.is_key)
+        new_schema = self._schemas(part.schema)
+        return given.with_part(*build_struct(new_schema, {self._field: part}), is_key=self.is_key)
 
     def _hoist_schema(self, schema: Schema) -> Schema:
         return make_struct_schema(None, [Field(name=self._field, schema=schema)])

@@ -64,19 +64,19 @@ _SCHEMAS: Mapping[str, Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """A field to insert; `of` is the config key with its name."""
+    """A field to insert; `config_key` is the config key that contains the field's name."""
 
-    of: str
+    config_key: str
     name: str
     optional: bool
 
     @staticmethod
-    def parse(of: str, text: str) -> _Insertion:
-        return _Insertion(of, text[:-1] if text[-1:] in {"?", "!"} else text, not text.endswith("!"))
+    def parse(config_key: str, text: str) -> _Insertion:
+        return _Insertion(config_key, text[:-1] if text[-1:] in {"?", "!"} else text, not text.endswith("!"))
 
     @property
     def field(self) -> Field:
-        schema = _SCHEMAS[self.of]
+        schema = _SCHEMAS[self.config_key]
         return Field(
             name=self.name,
             schema=Schema(type=schema.type, name=schema.name, version=schema.version, optional=self.optional),
@@ -86,8 +86,8 @@ class _Insertion:
 class InsertField(PartTransformation):
     """Adds fields at the end: the record's topic, partition, offset or timestamp, or a constant string.
 
-    Tombstones stay unchanged. If the record has no partition or timestamp, the field is null, or absent without a
-    schema.
+    Tombstones stay unchanged. If the record has no partition or timestamp, the field is null; in a schemaless object,
+    the field is absent.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -112,7 +112,9 @@ class InsertField(PartTransformation):
     def configure(self, config: Mapping[str, str]) -> None:
         values = parse_settings(self.config_def, config)
         self._insertions = tuple(
-            _Insertion.parse(of, values[of]) for of in _SCHEMAS if values[of] is not None
+            _Insertion.parse(config_key, values[config_key])
+            for config_key in _SCHEMAS
+            if values[config_key] is not None
         )
         if not self._insertions:
             raise ConfigException("No field insertion configured")
@@ -130,59 +132,62 @@ class InsertField(PartTransformation):
         if value is None:
             return record
         if schema is None:
-            whole = require_map(value, _PURPOSE)
-            new = {each.name: item for each, item in self._list_insertions(record)}
-            return self.with_part(record, None, {**whole, **new})
-        old = require_struct(value, _PURPOSE, schema)
-        longer = self._schemas(old.schema)
+            obj = require_map(value, _PURPOSE)
+            inserted_values = {insertion.name: item for insertion, item in self._list_insertions(record)}
+            return self.with_part(record, None, {**obj, **inserted_values})
+        struct = require_struct(value, _PURPOSE, schema)
+        new_schema = self._schemas(struct.schema)
         values = {
-            field.name: read(old, field, replace_null=self._replace_null) for field in old.schema.fields
+            field.name: read(struct, field, replace_null=self._replace_null) for field in struct.schema.fields
         }
-        new = {
-            each.name: Instant(item) if each.of == "timestamp.field" else item
-            for each, item in self._list_insertions(record)
+        inserted_values = {
+            insertion.name: Instant(item) if insertion.config_key == "timestamp.field" else item
+            for insertion, item in self._list_insertions(record)
         }
-        return self.with_part(record, longer, make_struct(longer, {**values, **new}))
+        return self.with_part(record, new_schema, make_struct(new_schema, {**values, **inserted_values}))
 
     def _list_insertions(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
         """Yield the insertions for this record. Raises DataException for the offset of a source record."""
-        for each in self._insertions:
-            match each.of:
+        for insertion in self._insertions:
+            match insertion.config_key:
                 case "topic.field":
-                    yield each, record.topic
+                    yield insertion, record.topic
                 case "partition.field":
                     if record.partition is not None:
-                        yield each, record.partition
+                        yield insertion, record.partition
                 case "offset.field":
                     if record.offset is None:
                         raise DataException(
                             f"Only SinkRecord supported for [{_PURPOSE}], found: "
                             "org.apache.kafka.connect.source.SourceRecord"
                         )
-                    yield each, record.offset
+                    yield insertion, record.offset
                 case "timestamp.field":
                     if record.timestamp_ms is not None:
-                        yield each, record.timestamp_ms
+                        yield insertion, record.timestamp_ms
                 case _:
-                    yield each, self._static
+                    yield insertion, self._static
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return given
-        parts, doubts = read_fields(part, replace_null=self._replace_null)
-        longer, fixed = self._schemas(part.schema), set(given.fixed)
-        for each in self._insertions:
-            parts[each.name] = self._make_column(each, given)
-            if each.of in {"topic.field", "timestamp.field"}:
-                fixed |= {given.topic, given.timestamp_ms}
-        whole, more = build_struct(longer, parts)
-        return replace(given.with_part(whole, (*doubts, *more), is_key=self.is_key), fixed=frozenset(fixed))
+        fields, doubts = read_fields(part, replace_null=self._replace_null)
+        new_schema, fixed_columns = self._schemas(part.schema), set(given.fixed)
+        for insertion in self._insertions:
+            fields[insertion.name] = self._make_column(insertion, given)
+            if insertion.config_key in {"topic.field", "timestamp.field"}:
+                fixed_columns |= {given.topic, given.timestamp_ms}
+        struct, more_doubts = build_struct(new_schema, fields)
+        return replace(
+            given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key),
+            fixed=frozenset(fixed_columns),
+        )
 
-    def _make_column(self, each: _Insertion, given: Columns) -> Part:
-        schema = each.field.schema
-        match each.of:
+    def _make_column(self, insertion: _Insertion, given: Columns) -> Part:
+        schema = insertion.field.schema
+        match insertion.config_key:
             case "topic.field" if given.topic is None:
                 return make_frame_column("topic", schema)
             case "topic.field":
@@ -203,7 +208,9 @@ class InsertField(PartTransformation):
                 raise ByRecords
 
     def _add_fields(self, schema: Schema) -> Schema:
-        return make_struct_schema(schema, (*list_fields(schema), *(each.field for each in self._insertions)))
+        return make_struct_schema(
+            schema, (*list_fields(schema), *(insertion.field for insertion in self._insertions))
+        )
 
 
 class InsertFieldKey(InsertField):

@@ -60,7 +60,7 @@ _CAST: Final = frozenset(_BITS) - {"java.lang.Long"}
 
 
 class MaskField(PartTransformation):
-    """Replaces fields by 0, false, an empty string or list, or numbers and strings by a given replacement."""
+    """Replaces fields by an empty value, such as 0 or false, or numbers and strings by a configured replacement."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -103,15 +103,15 @@ class MaskField(PartTransformation):
     def apply(self, record: Record) -> Record:
         schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
-            whole = require_map(value, _PURPOSE)
-            masked = {name: self._mask_value(whole.get(name), None) for name in self._fields}
-            return self.with_part(record, None, {**whole, **masked})
-        old = require_struct(value, _PURPOSE, schema)
-        new = {}
-        for field in old.schema.fields:
-            item = read(old, field, replace_null=self._replace_null)
-            new[field.name] = self._mask_value(item, field.schema) if field.name in self._fields else item
-        return self.with_part(record, schema, make_struct(old.schema, new))
+            obj = require_map(value, _PURPOSE)
+            masked_values = {name: self._mask_value(obj.get(name), None) for name in self._fields}
+            return self.with_part(record, None, {**obj, **masked_values})
+        struct = require_struct(value, _PURPOSE, schema)
+        values = {}
+        for field in struct.schema.fields:
+            item = read(struct, field, replace_null=self._replace_null)
+            values[field.name] = self._mask_value(item, field.schema) if field.name in self._fields else item
+        return self.with_part(record, schema, make_struct(struct.schema, values))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -124,55 +124,55 @@ class MaskField(PartTransformation):
         for name in self._fields:
             if name in fields:
                 fields[name] = self._mask_column(fields[name])
-        whole, more = build_struct(part.schema, fields, schemaless=part.schemaless)
-        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+        struct, more_doubts = build_struct(part.schema, fields, schemaless=part.schemaless)
+        return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
     def _mask_column(self, part: Part) -> Part:
         schema = part.schema
-        kind = None if schema is None else get_java_class_of_column(schema)
-        if schema is None or kind is None:
+        class_name = None if schema is None else get_java_class_of_column(schema)
+        if schema is None or class_name is None:
             if self._replacement is not None:
                 raise ByRecords
             return make_empty(part)
-        if self._replacement is not None and part.schemaless and kind in _CAST:
-            raise ByRecords  # in a map the value is a long
+        if self._replacement is not None and part.schemaless and class_name in _CAST:
+            raise ByRecords  # in a map, the value is a Long
         mask = (
-            _EMPTY_VALUES[kind]
+            _EMPTY_VALUES[class_name]
             if self._replacement is None
-            else _convert_replacement(kind, self._replacement)
+            else _convert_replacement(class_name, self._replacement)
         )
         return make_null_if_null(part, make_constant(schema, mask))
 
     def _mask_value(self, value: Any, schema: Schema | None) -> Any:
         if value is None:
             return None
-        kind = java_class(value, schema)
+        class_name = java_class(value, schema)
         if self._replacement is not None:
-            return _convert_replacement(kind, self._replacement)
-        if kind in _EMPTY_VALUES:
-            return _EMPTY_VALUES[kind]
+            return _convert_replacement(class_name, self._replacement)
+        if class_name in _EMPTY_VALUES:
+            return _EMPTY_VALUES[class_name]
         if isinstance(value, (list, tuple)):
             return []
         if isinstance(value, dict):
             return {}
-        raise DataException(f"Cannot mask value of type: class {kind}")
+        raise DataException(f"Cannot mask value of type: class {class_name}")
 
 
-def _convert_replacement(kind: str, text: str) -> Any:
+def _convert_replacement(class_name: str, text: str) -> Any:
     """Convert the replacement to a value of the class. Raises DataException."""
-    if kind == "java.lang.String":
+    if class_name == "java.lang.String":
         return text
-    if kind not in _EMPTY_VALUES or kind in {"java.lang.Boolean", "java.util.Date"}:
-        raise DataException(f"Cannot mask value of type class {kind} with custom replacement.")
+    if class_name not in _EMPTY_VALUES or class_name in {"java.lang.Boolean", "java.util.Date"}:
+        raise DataException(f"Cannot mask value of type class {class_name} with custom replacement.")
     number = parse_big_decimal(text)
     if number is None:
-        ending = "number" if kind == "java.math.BigDecimal" else "a number"
-        raise DataException(f"Unable to convert {text} (class java.lang.String) to {ending}")
-    if kind in _BITS:
-        return wrap_integer(to_long(number), _BITS[kind])
-    if kind == "java.math.BigDecimal":
+        target = "number" if class_name == "java.math.BigDecimal" else "a number"
+        raise DataException(f"Unable to convert {text} (class java.lang.String) to {target}")
+    if class_name in _BITS:
+        return wrap_integer(to_long(number), _BITS[class_name])
+    if class_name == "java.math.BigDecimal":
         return number
-    return float32(float(number)) if kind == "java.lang.Float" else float(number)
+    return float32(float(number)) if class_name == "java.lang.Float" else float(number)
 
 
 class MaskFieldKey(MaskField):

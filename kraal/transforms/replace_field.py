@@ -47,11 +47,9 @@ def split_pair(text: str) -> list[str]:
 @rule("pairs of an old and a new name: `foo:bar,abc:xyz`")
 def _check_pairs(name: str, value: object) -> str | None:
     entries = as_strings(value)
-    for each in entries:
-        if len(split_pair(each)) != _PAIR:
-            return (
-                f"Invalid value {java_text(entries)} for configuration {name}: Invalid rename mapping: {each}"
-            )
+    for entry in entries:
+        if len(split_pair(entry)) != _PAIR:
+            return f"Invalid value {java_text(entries)} for configuration {name}: Invalid rename mapping: {entry}"
     return None
 
 
@@ -68,7 +66,7 @@ def _list_key(name: str, doc: str) -> Key:
 
 
 class ReplaceField(PartTransformation):
-    """Removes excluded fields, or all that are not included, and renames the rest."""
+    """Removes the excluded fields, or all fields that are not included, and renames fields."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -103,35 +101,36 @@ class ReplaceField(PartTransformation):
         if value is None:
             return record
         if schema is None:
-            whole = require_map(value, _PURPOSE)
-            remaining = {
-                self._renames.get(name, name): item for name, item in whole.items() if self._is_kept(name)
+            obj = require_map(value, _PURPOSE)
+            renamed_fields = {
+                self._renames.get(name, name): item for name, item in obj.items() if self._is_kept(name)
             }
-            return self.with_part(record, None, remaining)
-        old = require_struct(value, _PURPOSE, schema)
-        changed, origins = self._schemas(old.schema)
+            return self.with_part(record, None, renamed_fields)
+        struct = require_struct(value, _PURPOSE, schema)
+        new_schema, old_fields = self._schemas(struct.schema)
         values = {
-            name: read(old, origin, replace_null=self._replace_null) for name, origin in origins.items()
+            name: read(struct, old_field, replace_null=self._replace_null)
+            for name, old_field in old_fields.items()
         }
-        return self.with_part(record, changed, make_struct(changed, values))
+        return self.with_part(record, new_schema, make_struct(new_schema, values))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return given
-        old, doubts = read_fields(part, replace_null=self._replace_null)
-        changed, origins = self._schemas(part.schema)
-        fields = {name: old[origin.name] for name, origin in origins.items()}
-        whole, more = build_struct(changed, fields, schemaless=part.schemaless)
-        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+        old_parts, doubts = read_fields(part, replace_null=self._replace_null)
+        new_schema, old_fields = self._schemas(part.schema)
+        fields = {name: old_parts[old_field.name] for name, old_field in old_fields.items()}
+        struct, more_doubts = build_struct(new_schema, fields, schemaless=part.schemaless)
+        return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
     def _is_kept(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _make_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
-        """Return the new schema and the old name of each field. Raises DataException without a struct schema."""
-        changed = make_struct_schema(
+        """Return the new schema, and the old field for each new name. Raises DataException if it is not a struct."""
+        new_schema = make_struct_schema(
             schema,
             (
                 replace(field, name=self._renames.get(field.name, field.name))
@@ -139,14 +138,14 @@ class ReplaceField(PartTransformation):
                 if self._is_kept(field.name)
             ),
         )
-        origins = {}
-        for field in changed.fields:
+        old_fields = {}
+        for field in new_schema.fields:
             name = self._old_names.get(field.name, field.name)
-            origin = find_field(schema, name)
-            if origin is None:
+            old_field = find_field(schema, name)
+            if old_field is None:
                 raise DataException(f"{name} is not a valid field name")
-            origins[field.name] = origin
-        return changed, origins
+            old_fields[field.name] = old_field
+        return new_schema, old_fields
 
 
 class ReplaceFieldKey(ReplaceField):

@@ -69,13 +69,16 @@ class SetSchemaMetadata(PartTransformation):
             if value is None:
                 return record
             raise DataException("Schema required for [updating schema metadata]")
-        renamed = self._schemas(schema)
+        new_schema = self._schemas(schema)
         if isinstance(value, Struct):
             value = make_struct(
-                renamed,
-                {field.name: read(value, field, replace_null=self._replace_null) for field in renamed.fields},
+                new_schema,
+                {
+                    field.name: read(value, field, replace_null=self._replace_null)
+                    for field in new_schema.fields
+                },
             )
-        return self.with_part(record, renamed, value)
+        return self.with_part(record, new_schema, value)
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -83,11 +86,11 @@ class SetSchemaMetadata(PartTransformation):
         if part.schema is None:
             return given
         fields, doubts = read_fields(part, replace_null=self._replace_null)
-        whole, more = build_struct(self._schemas(part.schema), fields)
-        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+        struct, more_doubts = build_struct(self._schemas(part.schema), fields)
+        return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
     def _rename(self, schema: Schema) -> Schema:
-        list_fields(schema)  # Java lists the fields, and so rejects other types than structs
+        list_fields(schema)  # as in Java, fails for other types than structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

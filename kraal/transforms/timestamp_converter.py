@@ -53,7 +53,7 @@ _MAX_LONG: Final = 2**63 - 1
 
 
 class TimestampConverter(PartTransformation):
-    """Converts a field, or the whole, between formatted strings, Unix time and Connect's time types."""
+    """Converts a field, or the whole key or value, between formatted strings, Unix time and Connect's time types."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -128,35 +128,37 @@ class TimestampConverter(PartTransformation):
         if schema is None:
             if value is None or not self._field:
                 return self.with_part(record, None, self._convert(value, None))
-            whole = require_map(value, _PURPOSE)
-            new = self._convert(whole.get(self._field), None)
-            return self.with_part(record, None, {**whole, self._field: new})
+            obj = require_map(value, _PURPOSE)
+            converted = self._convert(obj.get(self._field), None)
+            return self.with_part(record, None, {**obj, self._field: converted})
         if not self._field:
-            updated = replace(_SCHEMAS[self._target], optional=schema.optional)
-            return self.with_part(record, updated, self._convert(value, schema))
-        old = None if value is None else require_struct(value, _PURPOSE, schema)
-        updated = self._schemas(schema)
-        return self.with_part(record, updated, None if old is None else self._convert_struct(old, updated))
+            new_schema = replace(_SCHEMAS[self._target], optional=schema.optional)
+            return self.with_part(record, new_schema, self._convert(value, schema))
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
+        new_schema = self._schemas(schema)
+        return self.with_part(
+            record, new_schema, None if struct is None else self._convert_struct(struct, new_schema)
+        )
 
     def _convert_schema(self, schema: Schema) -> Schema:
-        updated = make_struct_schema(
+        new_schema = make_struct_schema(
             schema, map(self._convert_field, list_fields(schema)), optional=schema.optional
         )
         if not isinstance(schema.default, Struct):
-            return updated
-        return replace(updated, default=self._convert_struct(schema.default, updated))
+            return new_schema
+        return replace(new_schema, default=self._convert_struct(schema.default, new_schema))
 
     def _convert_field(self, field: Field) -> Field:
         if field.name != self._field:
             return field
         return replace(field, schema=replace(_SCHEMAS[self._target], optional=field.schema.optional))
 
-    def _convert_struct(self, old: Struct, schema: Schema) -> Struct:
-        new = {}
-        for field in old.schema.fields:
-            item = read(old, field, replace_null=self._replace_null)
-            new[field.name] = self._convert(item, field.schema) if field.name == self._field else item
-        return make_struct(schema, new)
+    def _convert_struct(self, struct: Struct, schema: Schema) -> Struct:
+        values = {}
+        for field in struct.schema.fields:
+            item = read(struct, field, replace_null=self._replace_null)
+            values[field.name] = self._convert(item, field.schema) if field.name == self._field else item
+        return make_struct(schema, values)
 
     def _convert(self, value: Any, schema: Schema | None) -> Any:
         """Convert a time to the target type; null stays null. Raises DataException or ConnectException."""

@@ -21,7 +21,7 @@ from kraal.transforms.common.structs import as_text
 
 
 class TimestampRouter(Transformation):
-    """Renames the topic by a format that contains the topic and the record's timestamp."""
+    """Renames the topic by a format with placeholders for the old topic and the record's timestamp."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -75,8 +75,8 @@ class TimestampRouter(Transformation):
     def columns(self, given: Columns) -> Columns | None:
         if given.topic is None or "timestamp" in given.has:
             return None
-        routed = self.apply(Record(topic=given.topic, timestamp_ms=given.timestamp_ms))
-        return replace(given, topic=routed.topic)
+        new_topic = self.apply(Record(topic=given.topic, timestamp_ms=given.timestamp_ms))
+        return replace(given, topic=new_topic.topic)
 
 
 def _format_record(record: Record) -> str:

@@ -46,7 +46,7 @@ class ValueToKey(Transformation):
                 type=ConfigType.LIST,
                 validator=validate_distinct_entries,
                 importance=Importance.HIGH,
-                doc="Fields of the value that become the key; with syntax V2, their paths, which stay their names.",
+                doc="Fields of the value that become the key; with syntax V2, paths, which also name the key's fields.",
                 source="ValueToKey.FIELDS_CONFIG",
             ),
             make_replace_null_key("ValueToKey"),
@@ -56,7 +56,7 @@ class ValueToKey(Transformation):
 
     def __init__(self) -> None:
         self._paths: dict[str, Path] = {}
-        """The path of each key field, by the name of the field, which is the path as written."""
+        """The path of each key field by the field's name, which is the configured path."""
         self._replace_null = True
         self._schemas = PerSchema(self._make_key_schema)
 
@@ -69,9 +69,9 @@ class ValueToKey(Transformation):
     @override
     def apply(self, record: Record) -> Record:
         if record.value_schema is None:
-            whole = require_map(record.value, _PURPOSE)
-            parts = {name: path.get_from_map(whole) for name, path in self._paths.items()}
-            return replace(record, key_schema=None, key=parts)
+            obj = require_map(record.value, _PURPOSE)
+            key_values = {name: path.get_from_map(obj) for name, path in self._paths.items()}
+            return replace(record, key_schema=None, key=key_values)
         value = require_struct(record.value, _PURPOSE, record.value_schema)
         schema = self._schemas(value.schema)
         key = {
@@ -87,20 +87,22 @@ class ValueToKey(Transformation):
             return None
         schema = self._schemas(value.schema)
         doubts = () if value.sure else (is_null(value),)
-        key, more = build_struct(
+        key, key_doubts = build_struct(
             schema, {name: self._make_field_column(value, path) for name, path in self._paths.items()}
         )
         return given.with_part(replace(value, sure=True), doubts, is_key=False).with_part(
-            key, more, is_key=True
+            key, key_doubts, is_key=True
         )
 
     def _make_field_column(self, part: Part, path: Path) -> Part:
         """Return an existing field, like `Path.get_from_struct`. Raises ByRecords."""
-        last = len(path.steps) - 1
-        for at, step in enumerate(path.steps):
+        last_index = len(path.steps) - 1
+        for index, step in enumerate(path.steps):
             if part.schema is None or (field := find_field(part.schema, step)) is None:
                 raise ByRecords
-            part = replace_null_by_default(part.field(field), replace_null=at < last or self._replace_null)
+            part = replace_null_by_default(
+                part.field(field), replace_null=index < last_index or self._replace_null
+            )
         return part
 
     def _make_key_schema(self, schema: Schema) -> Schema:

@@ -12,7 +12,7 @@ Suspension of a machine stops all processes and the monotonic clock, but not the
 lease clock, so that SIGSTOP, `suspend` and SIGCONT simulate a suspension of the machine.
 
 The response to an invalid request is `{"error": message}`. The protocol is not HTTP, so that requests of a browser fail
-at their first line. The port always listens on 127.0.0.1.
+at the first line. The port always listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def handle_request(line: bytes, supervisor: Address) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except ValueError:
-        return {"error": 'The request is not valid JSON; expected something like {"do": "list"}'}
+        return {"error": 'The request is not valid JSON; expected a request such as {"do": "list"}'}
     if not isinstance(request, dict):
-        return {"error": 'The request is not a JSON object; expected something like {"do": "list"}'}
+        return {"error": 'The request is not a JSON object; expected a request such as {"do": "list"}'}
     try:
         return _handle(request, supervisor)
     except KraalError as exc:
@@ -129,13 +129,13 @@ def _handle(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
 
 
 def clients() -> dict[str, int]:
-    """Count live librdkafka clients by class and holder. Slow, because it inspects every object."""
-    frozen = gc.get_freeze_count()
+    """Count live librdkafka clients by class and holder. Slow, because every object is inspected."""
+    frozen_count = gc.get_freeze_count()
     gc.unfreeze()  # get_objects excludes frozen objects
     gc.collect()
     objects = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
     counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in objects])
-    if frozen:
+    if frozen_count:
         gc.freeze()
     return dict(counts)
 

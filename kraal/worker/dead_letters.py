@@ -20,9 +20,9 @@ _OVERRIDE: Final = "{}.override.bootstrap.servers"
 def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | None]], Kafka]:
     """Return a function that connects to the dead letter topic of a connector, given its config.
 
-    `worker`: the resolved worker config with `bootstrap.servers`. Its `producer.*`, `consumer.*` and `admin.*` apply,
-    as for connectors, but overrides of connectors do not. The function raises NoDeadLetters for a connector that uses
-    another cluster.
+    `worker` must be the resolved worker config with `bootstrap.servers`. Its `producer.*`, `consumer.*` and `admin.*`
+    settings apply, as for connectors; the overrides of connectors do not apply. The function raises NoDeadLetters for a
+    connector that uses another cluster.
     """
     servers = bootstrap(worker, {}, "producer")
     internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
@@ -36,8 +36,8 @@ def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str
             brokers = config.get(key) or bootstrap(worker, {}, client)
             if brokers != servers:
                 raise NoDeadLetters(
-                    f"The connector reads or writes at other brokers than the worker's producers, {brokers} ({key});"
-                    " `kraal dlq` can show and replay its dead letters."
+                    f"The connector uses other brokers ({key}={brokers}) than the worker's producers; "
+                    "`kraal dlq` can show and replay its dead letters."
                 )
         return Kafka(
             settings("consumer"),

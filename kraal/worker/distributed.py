@@ -79,13 +79,13 @@ class DistributedProcess(Process[DistributedConfig]):
         config = self.config
         options = {**librdkafka_options(config.own_client), "group.id": config.group_id}
         self._kafka = options
-        base = config.client_id_base
-        self._admin = TopicAdmin(options, client_id=f"{base}shared-admin")
+        client_id_base = config.client_id_base
+        self._admin = TopicAdmin(options, client_id=f"{client_id_base}shared-admin")
         self._topics = InternalTopicsCheck(self._ensure_topics, self._ended, self._on_unusable_topic)
         self._config_log = KafkaLog(
             config.config_topic.name,
             options,
-            client_id=f"{base}configs",
+            client_id=f"{client_id_base}configs",
             admin=self._admin,
             transactional_id=config.transactional_id,
             failure=config_failure,
@@ -94,14 +94,14 @@ class DistributedProcess(Process[DistributedConfig]):
         self._status_log = KafkaLog(
             config.status_topic.name,
             options,
-            client_id=f"{base}statuses",
+            client_id=f"{client_id_base}statuses",
             admin=self._admin,
             may_read=self._topics.wait,
         )
         self._offsets = KafkaOffsets(
             config.offset_topic.name,
             options,
-            client_id=f"{base}offsets",
+            client_id=f"{client_id_base}offsets",
             admin=self._admin,
             read_committed=config.exactly_once_sources,
         )
@@ -211,8 +211,8 @@ class DistributedProcess(Process[DistributedConfig]):
             timeout_s=FENCE_TIMEOUT_S,
         )
 
-    def _refuse(self, why: str) -> None:
-        log.critical("%s", why)
+    def _refuse(self, reason: str) -> None:
+        log.critical("%s", reason)
         self.end(START_FAILED)
 
     @override
@@ -243,7 +243,7 @@ class DistributedProcess(Process[DistributedConfig]):
 
 
 def _own_scratch(config: DistributedConfig) -> Scratch:
-    """Create this process's scratch directory and remove those of dead processes. Raises KraalError."""
+    """Create this process's scratch directory, and remove those of processes that have ended. Raises KraalError."""
     parent = Path(tempfile.gettempdir()) if config.data_dir is None else config.data_dir / "scratch"
     try:
         scratch = Scratch(parent)
@@ -257,7 +257,9 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
 def run_distributed(worker_file: Path) -> int:
     """Run a distributed worker until a signal; return the exit code. Raises KraalError if startup fails."""
     plugin_jars = load_worker_plugins(worker_file)
-    config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
+    config = load_distributed(
+        worker_file, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
+    )
     for warning in config.warnings:
         log.warning("%s", warning)
     process = DistributedProcess(config, plugin_jars)

@@ -1,10 +1,10 @@
 """Check of a cluster's internal topics at startup: creates the topics, or waits until they are usable.
 
 A topic with another cleanup policy, or a config topic with several partitions, would lose data later. Java exits in
-this case. This worker waits, because the topic is fixed on the brokers, and a crash loop would hide the reason. It does
-not read the topics or join its group, logs a remedy, includes it in error responses, and continues once the topic is
-fixed. Settings rejected by brokers are in the worker's file and therefore cause an exit, as does a missing topic that
-the worker may not create (KIP-1209).
+this case. Kraal's worker waits, because the topic has to be fixed on the brokers, and a crash loop would hide the
+reason. While it waits, the worker neither reads the topics nor joins its group. It logs a remedy, which error responses
+also contain, and continues once the topic is fixed. Settings that brokers reject are in the worker's file and therefore
+cause an exit, as does a missing topic that the worker may not create (KIP-1209).
 Source: KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start, TopicAdmin (Kafka 4.4.0).
 """
 
@@ -64,7 +64,7 @@ class InternalTopicsCheck:
         """Create a check that has not started.
 
         Args:
-            ensure: creates or checks all topics once; raises like `kraal.kafka.topics.ensure_topics`.
+            ensure: creates or checks all topics once; raises the same errors as `kraal.kafka.topics.ensure_topics`.
             ended: set when the process shuts down.
             fail: called with an error that requires a change of the worker's file.
         """

@@ -1,7 +1,7 @@
 """Processes of `kraal mirror`: a worker for each flow of MirrorMaker's properties file.
 
-With several flows, each worker is a separate process, and the parent process forwards signals. If one worker exits, the
-others are stopped too, so that the supervisor of the command detects the failure.
+With several flows, each worker is a separate process, and the parent process forwards signals. If one worker exits, all
+other workers are stopped too, so that the supervisor of the command detects the failure.
 Source: MirrorMaker, MirrorHerder (Kafka 4.3.0).
 """
 
@@ -39,8 +39,8 @@ from kraal.core.errors import (
 from kraal.core.ids import ConnectorName
 from kraal.core.logging import LogFormat, context_filter
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
+from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
-from kraal.jars.places import cache_dir
 from kraal.java_plugins.services import resolve_worker_config
 from kraal.plugins.registry import Registry
 from kraal.worker.distributed import DistributedProcess
@@ -71,8 +71,8 @@ def mirror_plugins() -> Path:
     directory = cache_dir() / "mirror" / digest
     if not directory.exists():
         make_directory(directory.parent, SHARED_DIRECTORY)
-        with tempfile.TemporaryDirectory(prefix=".copy-", dir=directory.parent) as scratch:
-            plugin_directory = Path(scratch) / "plugins" / "connect-mirror"
+        with tempfile.TemporaryDirectory(prefix=".copy-", dir=directory.parent) as scratch_directory:
+            plugin_directory = Path(scratch_directory) / "plugins" / "connect-mirror"
             make_directory(plugin_directory, SHARED_DIRECTORY)
             for jar in jars:
                 shutil.copy(jar, plugin_directory)
@@ -126,7 +126,7 @@ class FlowProcess(DistributedProcess):
     def __init__(
         self, config: DistributedConfig, flow: Flow, configs: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """Bind the sockets; `configs`: connector configs. Raises KraalError with a message for the operator."""
+        """Bind the sockets. `configs` are connector configs by name. Raises KraalError with a message for operators."""
         super().__init__(config)
         self._configs = configs
         context_filter.worker = str(flow)
@@ -146,19 +146,19 @@ class FlowProcess(DistributedProcess):
 def run_mirror(
     file: Path, *, targets: Sequence[str], flow: str | None, is_child: bool, style: LogFormat
 ) -> int:
-    """Run the workers of all flows into `targets`, or of one flow, until a signal; return the exit code.
+    """Run the workers of all flows into `targets`, or the worker of one flow, until a signal; return the exit code.
 
     A child also exits when its standard input is closed. Raises KraalError if startup fails.
     """
     raw = read_properties(file, "MirrorMaker configuration")
     flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
-        mirror_plugins()  # download once, before several processes need the jars
+        mirror_plugins()  # download the jars once, before several processes need them
         return run_processes([_command(file, each, style) for each in flows])
     matching_flow = _find_flow(raw, flow) if flow is not None else flows[0]
-    number = parse_flows(raw).index(matching_flow)
-    derived = kraal_config(raw, matching_flow, number, [str(mirror_plugins())])
-    config = parse_distributed(resolve_worker_config(derived), resolve=Registry.load().resolve)
+    flow_index = parse_flows(raw).index(matching_flow)
+    worker_properties = kraal_config(raw, matching_flow, flow_index, [str(mirror_plugins())])
+    config = parse_distributed(resolve_worker_config(worker_properties), resolve=Registry.load().resolve)
     for warning in config.warnings:
         log.warning("%s", warning)
     process = FlowProcess(config, matching_flow, connector_configs(raw, matching_flow))
@@ -192,29 +192,31 @@ def _exit_with_parent(process: FlowProcess) -> None:
 def run_processes(commands: Sequence[Sequence[str]]) -> int:
     """Run processes until one exits or a signal arrives, then stop all; return the first nonzero exit code."""
     queue: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: queue.put(None))
+    for signal_number in _SIGNALS:
+        signal.signal(signal_number, lambda *_: queue.put(None))
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # only this process receives Ctrl-C
         for command in commands
     ]
-    for each in running:
-        threading.Thread(target=_wait, args=(each, queue), name="worker", daemon=True).start()
+    for process in running:
+        threading.Thread(target=_wait, args=(process, queue), name="worker", daemon=True).start()
     codes: list[int] = []
     is_stopping = False
     while running:
-        ended = queue.get()
-        if ended is not None:
-            running.remove(ended)
-            codes.append(ended.returncode if ended.returncode >= 0 else 128 - ended.returncode)
+        ended_process = queue.get()
+        if ended_process is not None:
+            running.remove(ended_process)
+            codes.append(
+                ended_process.returncode if ended_process.returncode >= 0 else 128 - ended_process.returncode
+            )
         elif is_stopping:
-            for each in running:
-                each.kill()
+            for process in running:
+                process.kill()
             return _KILLED
         if not is_stopping:
             is_stopping = True
-            for each in running:
-                each.send_signal(signal.SIGTERM)
+            for process in running:
+                process.send_signal(signal.SIGTERM)
     return next((code for code in codes if code), 0)
 
 

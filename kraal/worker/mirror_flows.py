@@ -55,7 +55,7 @@ _CONNECTOR_KEYS: Final = """
 """Keys of the three connectors, except TLS and SASL keys."""
 _LISTENERS: Final = ("listeners", "rest.", "admin.listeners")
 _KRAAL_PREFIXES: Final = ("kraal.", "config.providers", *JAVA_PLUGINS)
-"""Prefixes of keys that Kraal's workers receive although MirrorMaker's do not."""
+"""Prefixes of keys that Kraal's workers receive, although MirrorMaker's workers do not."""
 
 Properties = Mapping[str, str]
 
@@ -81,7 +81,7 @@ class Flow:
 
 
 def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
-    """Return the flows that need a worker, sorted; with `targets`, only the flows into these clusters.
+    """Return the sorted flows that need a worker. With `targets`, return only the flows into these clusters.
 
     A flow needs a worker if it is enabled, or if heartbeats are enabled, because the worker of B->A writes the
     heartbeats of A->B to A. Raises BadRequest if no flow is enabled, or if a target is not a cluster of the file.
@@ -89,11 +89,11 @@ def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     if CLUSTERS not in raw:
         raise BadRequest(f'Missing required configuration "{CLUSTERS}" which has no default value.')
     clusters = sorted(set(split_list(raw[CLUSTERS])))
-    wanted = set(targets) or set(clusters)
-    if unknown := sorted(wanted - set(clusters)):
-        raise BadRequest(f"Unknown cluster '{unknown[0]}'; expected some of {', '.join(clusters)}.")
+    wanted_targets = set(targets) or set(clusters)
+    if unknown_targets := sorted(wanted_targets - set(clusters)):
+        raise BadRequest(f"Unknown cluster '{unknown_targets[0]}'; expected some of {', '.join(clusters)}.")
     pairs = [Flow(source, target) for source in clusters for target in clusters if source != target]
-    flows = [flow for flow in pairs if flow.target in wanted and _needs_worker(raw, flow)]
+    flows = [flow for flow in pairs if flow.target in wanted_targets and _needs_worker(raw, flow)]
     if not flows:
         raise BadRequest(
             f"No source->target replication flows between the clusters '{raw[CLUSTERS]}'; "
@@ -147,12 +147,12 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
 
 
 def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str]) -> dict[str, str]:
-    """Return the config of Kraal's worker for a flow: MirrorMaker's, with listeners and the plugin path.
+    """Return the config of Kraal's worker for a flow: MirrorMaker's config with listeners and the plugin path.
 
     Args:
-        raw: the file.
-        flow: one of its flows.
-        number: index of the flow in the file, added to ports because each worker needs its own.
+        raw: the properties of the file.
+        flow: a flow in the file.
+        number: index of the flow in the file. Added to ports, because each worker needs its own ports.
         plugins: directories with MirrorMaker's plugins.
     """
     config = {
@@ -169,14 +169,14 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
     overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
     for key in ("listeners", "admin.listeners"):
         if key in overrides:
-            overrides[key] = ",".join(_move_port(each, number) for each in split_list(overrides[key]))
+            overrides[key] = ",".join(_move_port(listener, number) for listener in split_list(overrides[key]))
     if overrides.get("rest.advertised.port", "").isdecimal():
         overrides["rest.advertised.port"] = str(int(overrides["rest.advertised.port"]) + number)
     return {**config, **overrides}
 
 
 def _move_port(listener: str, number: int) -> str:
-    """Return a listener with `number` added to its port, except for port 0, any free port."""
+    """Return a listener with `number` added to its port, except for port 0, which means any free port."""
     host, colon, port = listener.rpartition(":")
     return f"{host}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener
 
@@ -184,9 +184,9 @@ def _move_port(listener: str, number: int) -> str:
 def _cluster(raw: Properties, alias: str) -> dict[str, str]:
     """Return the settings of one cluster, with defaults for its clients."""
     config = _without_prefix(raw, f"{alias}.")
-    shared = ["bootstrap.servers", *sorted(_security_keys())]
+    shared_keys = ["bootstrap.servers", *sorted(_security_keys())]
     for settings in (dict(config), raw):
-        for key in shared:
+        for key in shared_keys:
             if (text := settings.get(key)) is not None:
                 for client in _CLIENT:
                     config.setdefault(client + key, text)

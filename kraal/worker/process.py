@@ -1,8 +1,8 @@
 """Process of a worker in any mode: opens sockets first, then starts actors, REST, and Spark in the background.
 
-On SIGTERM or SIGINT it rejects new requests, stops tasks gracefully, writes their statuses, stops Spark and exits with
-code 0. Exit codes of Connect: 1 usage, 2 startup failed, 3 a connector of the command line failed; of Kraal: 4 an actor
-exceeded its restart budget, 5 the shutdown hung.
+On SIGTERM or SIGINT, the process rejects new requests, stops tasks gracefully, writes their statuses, stops Spark and
+exits with code 0. Exit codes 1 (usage), 2 (startup failed) and 3 (a connector of the command line failed) are the same
+as in Connect. Exit code 4 means that an actor exceeded its restart budget, and 5 that the shutdown hung.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ START_FAILED, CONNECTOR_FAILED, ACTOR_FAILED = 2, 3, 4
 SHUTDOWN_GRACE_S = 15.0
 """Time in addition to `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
 CLOSE_TIMEOUT_S = 25.0
-"""Time to leave the group and to stop REST, Spark, actors and stores afterwards."""
+"""Additional time to leave the group and to stop REST, Spark, actors and stores."""
 FORCED_EXIT_DELAY_S = 15.0
 """Additional time after which the process is killed because a library call hangs."""
 
@@ -98,17 +98,17 @@ class Process(ABC, Generic[C]):
     _offsets: OffsetStore
 
     def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
-        """Bind the sockets; `plugin_jars` are passed to Spark. Raises KraalError with a message for the operator."""
+        """Bind the sockets. `plugin_jars` are passed to Spark. Raises KraalError with a message for the operator."""
         self._plugin_jars = tuple(plugin_jars)
         self._providers = Providers()
         self._server = HttpServer(
             [
-                *(_listener(each) for each in config.listeners),
+                *(_listener(listener) for listener in config.listeners),
                 *(_listener(each, admin=True) for each in config.admin_listeners or ()),
             ],
             date_header=not sets_date(config.response_headers),
         )
-        ports = [each.port for each in self._server.bound_listeners if not each.admin]
+        ports = [listener.port for listener in self._server.bound_listeners if not listener.admin]
         self.config: C = config.with_ports(*ports)
         context_filter.worker = self.config.worker_id
         self._peer_context: ssl.SSLContext | None = None
@@ -176,7 +176,7 @@ class Process(ABC, Generic[C]):
         """Start further work once REST listens and the actors run, without blocking."""
 
     def _on_stopped(self, assembly: Assembly) -> None:
-        """Called after all work has stopped and statuses are written, while REST still serves requests."""
+        """Clean up after all work has stopped and statuses are written, while REST still serves requests."""
 
     @abstractmethod
     def _close_stores(self) -> None:
@@ -233,10 +233,10 @@ class Process(ABC, Generic[C]):
         self._start_cluster_id_finder(assembly)
         self._open_control(assembly)
         self._on_started(assembly)
-        watch = StallWatch(
+        stall_watch = StallWatch(
             stall_detection, assembly.published, self._topic_names, lambda: apps.streams.notify("states")
         )
-        with Sampler(assembly.series), watch:
+        with Sampler(assembly.series), stall_watch:
             self._end_requested.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
@@ -255,7 +255,9 @@ class Process(ABC, Generic[C]):
     def _tls(self, prefix: str) -> ssl.SSLContext | None:
         """Return the TLS context of listeners; None without HTTPS listeners. Raises ConfigInvalid."""
         is_admin = prefix == ADMIN_LISTENERS
-        if not any(each.https and each.admin == is_admin for each in self._server.bound_listeners):
+        if not any(
+            listener.https and listener.admin == is_admin for listener in self._server.bound_listeners
+        ):
             return None
         return listener_context(self.config.raw, prefix, self._scratch())
 
@@ -321,7 +323,7 @@ class Process(ABC, Generic[C]):
         return registry, None
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
-        """Create the engine; `at_once`: start Spark now, not when a connector needs it."""
+        """Create the engine. With `at_once`, Spark starts now instead of when a connector first needs it."""
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
@@ -332,7 +334,7 @@ class Process(ABC, Generic[C]):
             Supervise(
                 address=address,
                 factory=lambda: ClusterIdFinder(
-                    address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
+                    address=address, herder=assembly.herder, clock=self._clock, fetch_id=self._cluster_id
                 ),
                 on_budget_exhausted=lambda error: log.error(
                     "Failed to determine the ID of the Kafka cluster because of an unexpected error: %r",
@@ -369,9 +371,9 @@ class Process(ABC, Generic[C]):
         streams.close()
         self._server.stop()
         engine.close(10.0)
-        remaining = self._system.close(5.0)
-        if remaining:
-            log.warning("Failed to stop these actors: %s", ", ".join(remaining))
+        running_actors = self._system.close(5.0)
+        if running_actors:
+            log.warning("Failed to stop these actors: %s", ", ".join(running_actors))
         self._clock.close()
         self._providers.close()
         self._close_stores()
@@ -385,7 +387,7 @@ def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listene
 
 
 def rest_settings(config: WorkerConfig, peer_tls: Callable[[], ssl.SSLContext]) -> Settings:
-    """Return the settings that all modes share; `peer_tls` makes the TLS context for requests to other workers."""
+    """Return the settings that all modes share; `peer_tls` creates the TLS context for requests to other workers."""
     return Settings(
         advertised_url=config.advertised_url,
         basic_auth=config.basic_auth,

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 MAX_OPEN_FILES: Final = 65_536
 """Limit of open files; sufficient for many thousands of connections."""
 YOUNG_OBJECTS: Final = 20_000
-"""Threshold of the youngest generation; Python's default is 700, but a response may allocate 50 times as many objects.
+"""Threshold of the youngest generation. Python's default is 700, but a response may allocate 50 times as many objects.
 
-Objects that survive two collections are old, and many old objects trigger a full collection, which stops all threads:
-for 150 ms with 1,000 connectors, at every third request for all connectors.
+Objects that survive two collections are old, and many old objects trigger a full collection, which stops all threads.
+With 1,000 connectors, every third request for all connectors stopped all threads for 150 ms.
 """
 
 
@@ -37,9 +37,9 @@ def open_files_limit(soft_limit: int, hard_limit: int) -> int:
 def raise_open_files_limit() -> None:
     """Raise the soft limit of open files as far as allowed, like a JVM, because each connection uses one."""
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = open_files_limit(soft_limit, hard_limit)
-    if wanted != soft_limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard_limit))
+    new_limit = open_files_limit(soft_limit, hard_limit)
+    if new_limit != soft_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 
 
 def reduce_garbage_collections() -> None:

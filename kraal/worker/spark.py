@@ -12,8 +12,8 @@ from kraal.config.spark_master import is_warmup_enabled
 from kraal.connectors.spark.object_stores import register_jars
 from kraal.core.private_files import find_writable
 from kraal.jars.class_archive import existing_archive
+from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
-from kraal.jars.places import cache_dir
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
@@ -30,18 +30,18 @@ def spark_engine(
     *,
     at_once: bool,
 ) -> Engine:
-    """Create the engine; `at_once`: start Spark now if warm-up is enabled, not when a connector needs it."""
+    """Create the engine. With `at_once` and warm-up, Spark starts now instead of when a connector first needs it."""
     # Imported late, because its imports would delay the startup of REST.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
 
-    configured = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+    configured_jars = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
     register_jars(
-        [*map(str, plugin_jars), *(each.strip() for text in configured for each in text.split(","))]
+        [*map(str, plugin_jars), *(path.strip() for text in configured_jars for path in text.split(","))]
     )
     archive = existing_archive()
-    code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *plugin_jars]
-    for warning in find_writable([*code, *(each.parent for each in plugin_jars)]):
+    code_paths = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *plugin_jars]
+    for warning in find_writable([*code_paths, *(path.parent for path in plugin_jars)]):
         log.warning("%s", warning)
     return SparkEngine(
         settings,

@@ -1,4 +1,4 @@
-"""Process of a standalone worker: its logs and offsets are stored in files, the command line lists its connectors."""
+"""Process of a standalone worker. It stores logs and offsets in files, and the command line lists its connectors."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
     `initial_state` and `initial_offsets` apply only to a new connector. Raises KraalError.
     """
     entry = assembly.published.latest.config.connectors.get(file.name)
-    asking = assembly.journal.authors.asking(ConfigWritten(file.name, file.config), "the command line")
+    author_context = assembly.journal.authors.asking(
+        ConfigWritten(file.name, file.config), "the command line"
+    )
     if entry is None:
         create = CreateConnector(
             name=file.name,
@@ -158,11 +160,11 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
             initial_state=file.initial_state,
             initial_offsets=file.initial_offsets,
         )
-        with asking:
+        with author_context:
             ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
         log.info("Created connector %s", file.name)
     elif dict(entry.config) != dict(file.config):
-        with asking:
+        with author_context:
             ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
         log.info("Updated the config of connector %s", file.name)
     else:
@@ -172,7 +174,9 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until a signal; return the exit code. Raises KraalError if startup fails."""
     plugin_jars = load_worker_plugins(worker_file)
-    config = load_standalone(worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
+    config = load_standalone(
+        worker_file, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
+    )
     files: dict[Path, ConnectorFile] = {}
     for path in connector_files:
         try:

@@ -38,7 +38,7 @@ class Watchdog:
     """Watchdog of one process."""
 
     def __init__(self, timeout_s: float) -> None:
-        """`timeout_s`: maximum duration of the shutdown."""
+        """Create a watchdog; `timeout_s` is the maximum duration of the shutdown."""
         self._timeout_s = timeout_s
         self._armed = threading.Lock()
 
@@ -63,8 +63,8 @@ class Watchdog:
             faulthandler.dump_traceback_later(
                 self._timeout_s + FORCED_EXIT_DELAY_S, exit=True, file=sys.stderr
             )
-        why = f"the shutdown timed out after {self._timeout_s:g} s"
-        timer = threading.Timer(self._timeout_s, _kill_process, [why])
+        reason = f"the shutdown timed out after {self._timeout_s:g} s"
+        timer = threading.Timer(self._timeout_s, _kill_process, [reason])
         timer.daemon = True
         timer.start()
 
@@ -81,9 +81,9 @@ class Watchdog:
                 _kill_process("received a second signal during the shutdown")
 
 
-def _kill_process(why: str) -> NoReturn:
+def _kill_process(reason: str) -> NoReturn:
     try:
-        log.critical("%s: the process exits with code %d; its threads are in:", why, FORCED_EXIT_CODE)
+        log.critical("Exiting with code %d: %s; stack traces of all threads:", FORCED_EXIT_CODE, reason)
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
             faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         for handler in logging.getLogger().handlers:

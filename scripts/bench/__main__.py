@@ -1,4 +1,4 @@
-"""The benchmarks: Kraal next to real Java Connect, in one run, on a broker of their own."""
+"""Benchmarks that compare Kraal with Java Kafka Connect in one run, each with its own broker."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from scripts.bench.control import (
     create100,
     create1000,
     java_plugins_rest,
+    java_plugins_start,
     rest,
     restart,
     restart_cluster,
@@ -48,12 +49,12 @@ from scripts.bench.data import (
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
-from scripts.bench.report import Case, machine, table
+from scripts.bench.report import Case, describe_machine, format_table
 from scripts.harness.processes import ignore_signals, interrupt_on_signals
 
 
 class Benchmark(Protocol):
-    """A benchmark module; the first line of its docstring has its name and a description."""
+    """A benchmark module. The first line of its docstring must be the name and a description."""
 
     def run(self, lab: Lab) -> list[Case]:
         """Measure both sides and return the results."""
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "java-plugins": java_plugins,
     "java-plugins-debezium": java_plugins_debezium,
     "java-plugins-rest": java_plugins_rest,
+    "java-plugins-start": java_plugins_start,
     "start": start,
     "restart": restart,
     "latency": latency,
@@ -100,7 +102,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
-        print(f"There is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        print(f"Unknown benchmark {unknown[0]}; the benchmarks are {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return 1
     options = Options(
         quick=arguments.quick,
@@ -108,8 +110,8 @@ def main() -> int:
         gigabytes=arguments.gigabytes,
     )
     results: list[dict[str, Any]] = []
-    failed = False
-    print(described := machine(), flush=True)
+    has_failed = False
+    print(machine_line := describe_machine(), flush=True)
     for name in arguments.names or BENCHMARKS:
         try:
             cases = _run(name, options)
@@ -118,19 +120,19 @@ def main() -> int:
             return 130
         except KraalError as exc:
             print(f"{name} failed: {exc}", file=sys.stderr)
-            failed = True
+            has_failed = True
             continue
         results += [case.as_json(name) for case in cases]
     if arguments.json:
         path = Path(os.environ.get("KRAAL_CALLED_FROM", ".")) / arguments.json
         path.write_text(
-            json.dumps({"machine": described, "cases": results}, indent=2) + "\n", encoding="utf-8"
+            json.dumps({"machine": machine_line, "cases": results}, indent=2) + "\n", encoding="utf-8"
         )
-    return 1 if failed else 0
+    return 1 if has_failed else 0
 
 
 def _run(name: str, options: Options) -> list[Case]:
-    begun = time.monotonic()
+    start_s = time.monotonic()
     print(f"\n{name}: {_get_description(name)}", flush=True)
     with tempfile.TemporaryDirectory(prefix=f"kraal-bench-{name}-", ignore_cleanup_errors=True) as directory:
         try:
@@ -139,9 +141,9 @@ def _run(name: str, options: Options) -> list[Case]:
         except KeyboardInterrupt:
             ignore_signals()
             raise
-    print(table(cases))
+    print(format_table(cases))
     print(
-        f"({time.monotonic() - begun:.0f} s{', --quick: smaller than the full run' if options.quick else ''})"
+        f"({time.monotonic() - start_s:.0f} s{', --quick: smaller than the full run' if options.quick else ''})"
     )
     return cases
 
@@ -159,20 +161,18 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(BENCHMARKS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all of them by default")
-    parser.add_argument("--json", metavar="FILE", help="write machine and results to FILE as well")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; default: all")
+    parser.add_argument("--json", metavar="FILE", help="also write the machine and the results to FILE")
     parser.add_argument(
-        "--quick", action="store_true", help="use fewer lines and rounds, to try out the scripts"
+        "--quick", action="store_true", help="use fewer lines and rounds, to test the scripts"
     )
     parser.add_argument(
         "--gigabytes",
         type=float,
         default=GIGABYTES,
-        help="size of the data that big sends (default: %(default)g)",
+        help="size in GB of the data that big sends (default: %(default)g)",
     )
-    parser.add_argument(
-        "--side", choices=(*SIDES, "both"), default="both", help="measure only one of the two"
-    )
+    parser.add_argument("--side", choices=(*SIDES, "both"), default="both", help="measure only one side")
     return parser
 
 

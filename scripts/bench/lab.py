@@ -1,4 +1,4 @@
-"""The environment of a benchmark: its own broker and directory, and workers that are stopped with it."""
+"""The environment of a benchmark: its own broker and directory, and workers that are stopped at the end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Lab:
         return name
 
     def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
-        """Start a worker, stopped with the lab: `java` or `kraal`, optionally with `-distributed`."""
+        """Start a worker, which is stopped with the lab. `kind`: `java` or `kraal`, optionally with `-distributed`."""
         directory = self.directory / self.new_name(kind)
         directory.mkdir()
         if kind == "java-distributed":
@@ -149,12 +149,12 @@ def open_lab(options: Options, directory: Path, broker_settings: Mapping[str, st
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
-    """Return a FileStreamSource's config with only the required settings."""
+    """Return the config of a FileStreamSource with only the required keys."""
     return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
 
 
 def sink_config(file: Path, topic: str) -> dict[str, str]:
-    """Return a FileStreamSink's config with only the required settings."""
+    """Return the config of a FileStreamSink with only the required keys."""
     return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(file), "topics": topic}
 
 

@@ -1,4 +1,4 @@
-"""Results, the table that shows them, and a description of the machine."""
+"""Results of benchmarks, their table, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kraal.jars.java import find_java
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target for a result: a minimum ratio to Java's, or a maximum or minimum for Kraal's own."""
+    """The target for a result: a minimum ratio to Java's value, or a maximum or minimum of Kraal's value."""
 
     ratio: float | None = None
     limit: float | None = None
@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One measure of a benchmark; each list has the values of all rounds."""
+    """One row of a benchmark's results; `java` and `kraal` have the values of all rounds."""
 
     name: str
     unit: str
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better Kraal's median is than Java's; None if one was not measured or is zero."""
+        """The factor by which Kraal's median is better than Java's; None if either was not measured or is zero."""
         if not self.java or not self.kraal:
             return None
         java, kraal = statistics.median(self.java), statistics.median(self.kraal)
@@ -69,9 +69,9 @@ class Case:
         return {"benchmark": benchmark, **asdict(self), "ratio": self.ratio, "verdict": self.verdict}
 
 
-def table(cases: Iterable[Case]) -> str:
+def format_table(cases: Iterable[Case]) -> str:
     """Return the cases as a table of medians, with the minimum and maximum if there are several values."""
-    rows = [("", "unit", "Java", "Kraal", "ratio", "wanted")]
+    rows = [("", "unit", "Java", "Kraal", "ratio", "target")]
     for case in cases:
         ratio = "-" if case.ratio is None else f"{case.ratio:.2f} x"
         rows.append(
@@ -88,7 +88,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Return one line with the machine, its current load, and the versions of the software."""
     memory = psutil.virtual_memory().total / 2**30
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
@@ -110,7 +110,7 @@ def _format_spread(values: Sequence[float]) -> str:
 
 
 def _format_value(value: float) -> str:
-    if value >= 100:  # noqa: PLR2004 - from here on fractions are noise
+    if value >= 100:  # noqa: PLR2004 - fractions of larger values are noise
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
@@ -129,8 +129,8 @@ def _processor() -> str:
 
 
 def _java_version() -> str:
-    done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "([^"]+)"', done.stderr)
+    completed = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "([^"]+)"', completed.stderr)
     return match[1] if match else "?"
 
 

@@ -1,1 +1,1 @@
-"""Injects faults into a real cluster by a seed, and checks the results."""
+"""A run that injects faults, determined by a seed, into a real cluster and checks the results."""

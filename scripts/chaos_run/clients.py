@@ -1,4 +1,4 @@
-"""REST clients that send requests during faults and check each response."""
+"""REST clients that send requests during faults and check the responses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import httpx2
 
-from scripts.chaos_run.answers import find_defect
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import SIDES, Pipe, side_config
+from scripts.chaos_run.responses import find_defect
 from scripts.chaos_run.schedule import Request, RequestStep, choose
 from scripts.chaos_run.timeline import Timeline
 
@@ -33,7 +33,7 @@ class Call:
     body: dict[str, Any] | None = None
 
 
-def call(request: Request, pick: float, pipes: Sequence[Pipe], directory: Path) -> Call:
+def make_call(request: Request, pick: float, pipes: Sequence[Pipe], directory: Path) -> Call:
     """Return the HTTP request of a step. Pure."""
     configs = {name: config for pipe in pipes for name, config in pipe.configs.items()}
     number = int(pick * SIDES)
@@ -51,8 +51,8 @@ def call(request: Request, pick: float, pipes: Sequence[Pipe], directory: Path) 
         case Request.CONFIGURE_SIDE:
             return Call("PUT", f"/connectors/{side}/config", side_config(number, directory, variant))
         case Request.CONFIGURE_PIPE:
-            more = {"tasks.max": str(1 + variant % 2), "errors.retry.timeout": str(variant)}
-            return Call("PUT", f"/connectors/{pipe}/config", configs[pipe] | more)
+            changes = {"tasks.max": str(1 + variant % 2), "errors.retry.timeout": str(variant)}
+            return Call("PUT", f"/connectors/{pipe}/config", configs[pipe] | changes)
         case Request.RESTART:
             return Call("POST", f"/connectors/{name}/restart")
         case Request.RESTART_ALL:
@@ -96,7 +96,7 @@ class Clients:
         self._client.close()
 
     def run(self, steps: Sequence[RequestStep], until_s: float) -> None:
-        """Send the request of each step at its time; skip it if too many are in flight."""
+        """Send the request of each step at its time; skip the step if too many requests are in flight."""
         with ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="client") as threads:
             for step in steps:
                 if step.at_s > until_s or self._stopped.wait(max(0.0, step.at_s - self._timeline.now_s())):
@@ -105,7 +105,7 @@ class Clients:
                     threads.submit(self._step, step)
 
     def ask(self, member: Member, request: Call) -> tuple[int, Any] | None:
-        """Send one request; return the status and the parsed body, or None without a well-formed response."""
+        """Send one request; return the status and the parsed body, or None if there is no well-formed response."""
         url = member.url
         if url is None:
             return None
@@ -115,7 +115,7 @@ class Clients:
             with self._lock:
                 self.unanswered += 1
             return None
-        wrong = find_defect(
+        defect = find_defect(
             response.status_code,
             response.headers.get("content-type", ""),
             response.content,
@@ -123,19 +123,19 @@ class Clients:
         )
         with self._lock:
             self.statuses[response.status_code] += 1
-            if wrong is not None:
+            if defect is not None:
                 finding = (
-                    f"+{self._timeline.now_s():.1f} s {request.method} {request.path} of {member}: {wrong}"
+                    f"+{self._timeline.now_s():.1f} s {request.method} {request.path} of {member}: {defect}"
                 )
                 self.malformed.append(finding)
-        if wrong is not None:
+        if defect is not None:
             return None
         return response.status_code, response.json() if response.content else None
 
     def _step(self, step: RequestStep) -> None:
         try:
             member = self._members.all[step.worker]
-            request = call(step.request, step.pick, self._pipes, self._directory)
+            request = make_call(step.request, step.pick, self._pipes, self._directory)
             response = self.ask(member, request)
             if request.method != "GET":
                 self._timeline.say(

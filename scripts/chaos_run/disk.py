@@ -1,9 +1,9 @@
 """The workers' disk: a small in-memory file system that can be filled or made read-only.
 
-With the privilege to mount (usually root) it is a tmpfs with the workers' scratch directories and the sinks' files; one
-file fills it. The data directory of one worker becomes read-only by a bind mount over itself: open files can still be
-written, and no files can be created, as after a media error. Without that privilege it is an ordinary directory, which
-chmod makes read-only and which cannot be filled.
+With the privilege to mount (usually root), it is a tmpfs with the workers' scratch directories and the sinks' files. A
+large file fills it. A worker's data directory is made read-only by a bind mount over itself: open files can still be
+written, but no files can be created, as after a media error. Without the privilege, it is an ordinary directory, which
+cannot be filled, and which chmod makes read-only.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from typing import Final
 
 SIZE_MIB: Final = 512
 """Enough for the output of the pipes in an hour and for Spark's own files."""
-_FILL: Final = "fill"
-_PIECE: Final = 1024 * 1024
+_FILL_FILE: Final = "fill"
+_CHUNK: Final = 1024 * 1024
 _READ_ONLY: Final = 0o555
 
 
 class Disk:
-    """The directory, which exists from `open` to `close`. Not thread-safe."""
+    """The workers' disk, which is mounted from `open` to `close`. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         """Create the object; `open` creates the directory."""
         self.path = directory
-        self.mounted = False
-        self._over: list[Path] = []
+        self.is_mounted = False
+        self._protected: list[Path] = []
 
     def open(self) -> None:
         """Create the directory, and mount it if permitted."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self.mounted = _run_command(
+        self.is_mounted = _run_command(
             "mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(self.path)
         )
 
     def fill(self) -> Callable[[], None] | None:
-        """Use up all free space; return a function that frees it, or None if the directory is not mounted."""
-        if not self.mounted:
+        """Use up all free space; return a function that frees the space, or None if the directory is not mounted."""
+        if not self.is_mounted:
             return None
-        file = self.path / _FILL
+        file = self.path / _FILL_FILE
         try:
             with file.open("wb", buffering=0) as out:
-                while out.write(bytes(_PIECE)):
+                while out.write(bytes(_CHUNK)):
                     pass
         except OSError as exc:
             if exc.errno != errno.ENOSPC:
@@ -55,13 +55,13 @@ class Disk:
         return lambda: file.unlink(missing_ok=True)
 
     def protect(self, directory: Path) -> Callable[[], None] | None:
-        """Make a directory read-only; return a function that undoes it, or None if that is not possible."""
-        if self.mounted:
-            where = str(directory)
-            if not _run_command("mount", "--bind", where, where):
+        """Make a directory read-only; return a function that undoes this, or None if this is impossible."""
+        if self.is_mounted:
+            path_name = str(directory)
+            if not _run_command("mount", "--bind", path_name, path_name):
                 return None
-            self._over.append(directory)
-            if _run_command("mount", "-o", "remount,bind,ro", where):
+            self._protected.append(directory)
+            if _run_command("mount", "-o", "remount,bind,ro", path_name):
                 return lambda: self._unprotect(directory)
             self._unprotect(directory)
             return None
@@ -74,20 +74,20 @@ class Disk:
 
     def close(self) -> None:
         """Unmount the disk, even with open files; keep its files in an ordinary directory."""
-        for directory in list(self._over):
+        for directory in list(self._protected):
             self._unprotect(directory)
-        if self.mounted:
-            copy_of_files = self.path.with_name(f"{self.path.name}.kept")
+        if self.is_mounted:
+            copy = self.path.with_name(f"{self.path.name}.kept")
             with suppress(OSError, shutil.Error):  # sockets, and files that were just deleted
-                shutil.copytree(self.path, copy_of_files, symlinks=True, ignore=shutil.ignore_patterns(_FILL))
-            self.mounted = not _run_command("umount", "-l", str(self.path))
-            if not self.mounted and copy_of_files.exists():
+                shutil.copytree(self.path, copy, symlinks=True, ignore=shutil.ignore_patterns(_FILL_FILE))
+            self.is_mounted = not _run_command("umount", "-l", str(self.path))
+            if not self.is_mounted and copy.exists():
                 shutil.rmtree(self.path)
-                copy_of_files.rename(self.path)
+                copy.rename(self.path)
 
     def _unprotect(self, directory: Path) -> None:
         _run_command("umount", "-l", str(directory))
-        self._over.remove(directory)
+        self._protected.remove(directory)
 
 
 def _run_command(*command: str) -> bool:

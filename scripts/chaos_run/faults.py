@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from kraal.jars.errors import BrokerError
 from scripts.chaos_run.kinds.scene import Scene, Undo
-from scripts.chaos_run.kinds.table import DO, EXTRA_S
+from scripts.chaos_run.kinds.table import EXTRA_DURATION_S, INJECTORS
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.proxy import Mode
 from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, Heavy, HeavyStep, choose
@@ -23,25 +23,25 @@ from scripts.chaos_run.timeline import Timeline
 
 JVM_TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 2.0
-"""Maximum delay of killing an actor; later kills would follow each other too closely."""
+"""Maximum delay after which an actor is still killed. Later kills would follow each other too closely."""
 _MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
 _OVERHEAD_S: Final = {
     Heavy.KILL_WORKER: 20.0,
     Heavy.STOP_BROKER: 8.0,
     Heavy.KILL_BROKER: 8.0,
     Heavy.OUTAGE: 8.0,
-    **EXTRA_S,
+    **EXTRA_DURATION_S,
 }
-"""Approximate time to inject and undo faults that take long."""
-_WITHOUT_WORKER: Final = frozenset(
-    {Heavy.STOP_BROKER, Heavy.KILL_BROKER, Heavy.OUTAGE, *DO}
+"""Approximate time that it takes to inject and undo a slow fault."""
+_NOT_ON_WORKER: Final = frozenset(
+    {Heavy.STOP_BROKER, Heavy.KILL_BROKER, Heavy.OUTAGE, *INJECTORS}
     - {Heavy.SUSPEND, Heavy.KILL_LANE, Heavy.KILL_FULL_JVM}
 )
-"""Faults that do not concern the worker of the step."""
+"""Faults that do not affect the worker of the step."""
 
 
 class Faults:
-    """Injects faults into the members until `stop`."""
+    """An injector of faults, which stops on `stop`."""
 
     def __init__(self, members: Members, timeline: Timeline, scene: Scene | None = None) -> None:
         """Create the injector. `scene` is required for the faults of `kinds`."""
@@ -49,8 +49,8 @@ class Faults:
         """Number of injected faults by kind; the keys of heavy faults and of actors are each used by one thread."""
         self.failed: list[str] = []
         self.half_open: list[tuple[int, int]] = []
-        """Start and end of the times with half-open connections, in milliseconds since the epoch."""
-        self.ended: list[str] = []
+        """Start and end of each period with half-open connections, in milliseconds since the epoch."""
+        self.unexpected_exits: list[str] = []
         """Workers that exited without having been killed."""
         self._members = members
         self._timeline = timeline
@@ -58,24 +58,24 @@ class Faults:
         self._stopped = threading.Event() if scene is None else scene.stopped
 
     def stop(self) -> None:
-        """Inject no further faults; those in progress are still undone."""
+        """Inject no further faults; faults in progress are still undone."""
         self._stopped.set()
 
     def run_heavy_steps(self, steps: Sequence[HeavyStep], until_s: float) -> None:
-        """Inject and undo the faults, one after the other; skip those that would end after `until_s`."""
+        """Inject and undo the faults, one after the other; skip faults that would end after `until_s`."""
         earliest_s = 0.0
         for step in steps:
             begin_s = max(step.at_s, earliest_s)
             end_s = begin_s + step.hold_s + _OVERHEAD_S.get(step.fault, 0.0) + RECOVERY_S[0]
             if end_s > until_s:
-                continue  # a shorter one may still fit
+                continue  # a shorter step may still fit
             if not self._wait_until(begin_s):
                 return
             self._execute(step)
             earliest_s = self._timeline.now_s() + RECOVERY_S[0]
 
     def run_actor_steps(self, steps: Sequence[ActorStep], until_s: float) -> None:
-        """Kill actors, each at its time; skip those whose time has passed."""
+        """Kill the actor of each step at the time of the step; skip overdue steps."""
         for step in steps:
             if step.at_s > until_s or not self._wait_until(step.at_s):
                 return
@@ -94,38 +94,38 @@ class Faults:
                 member.start()
 
     def _wait_until(self, at_s: float) -> bool:
-        """Wait until a time; return False if the run ends before."""
+        """Wait until a time; return False if the run ends earlier."""
         return not self._stopped.wait(max(0.0, at_s - self._timeline.now_s()))
 
     def _execute(self, step: HeavyStep) -> None:
         member = self._members.all[step.worker]
-        elsewhere = step.fault in _WITHOUT_WORKER
+        affects_no_worker = step.fault in _NOT_ON_WORKER
         try:
-            if not elsewhere:
+            if not affects_no_worker:
                 self._check(member)
             undo = self._inject(step, member)
             if undo is None:
-                self._timeline.say(f"{step.fault}: not possible on {member} now")
+                self._timeline.say(f"{step.fault}: currently not possible on {member}")
                 return
             self.counts[step.fault] += 1
             begin_ms = _now_ms()
             self._timeline.say(
-                f"{step.fault}" + ("" if elsewhere else f": {member}") + f", for {step.hold_s:g} s"
+                f"{step.fault}" + ("" if affects_no_worker else f": {member}") + f", for {step.hold_s:g} s"
             )
             self._stopped.wait(step.hold_s)
             undo()
             if step.fault is Heavy.HALF_OPEN:
                 self.half_open.append((begin_ms, _now_ms()))
-            self._timeline.say(f"  over: {step.fault}")
+            self._timeline.say(f"  undone: {step.fault}")
         except (AssertionError, BrokerError, KafkaException, OSError, psutil.Error) as exc:
             self.failed.append(f"+{self._timeline.now_s():.1f} s {step.fault} of {member}: {exc}")
             self._timeline.say(f"  FAILED: {step.fault}: {str(exc).partition(chr(10))[0]}")
 
     def _inject(self, step: HeavyStep, member: Member) -> Undo | None:
-        """Inject the fault; return a function that undoes it, or None if it is not possible."""
+        """Inject the fault; return a function that undoes the fault, or None if the fault is not possible."""
         fault, broker = step.fault, self._members.broker
-        if fault in DO:
-            return None if self._scene is None else DO[fault](self._scene, step)
+        if fault in INJECTORS:
+            return None if self._scene is None else INJECTORS[fault](self._scene, step)
         if fault in _MODES:
             member.proxy.set_mode(_MODES[fault])
             return lambda: member.proxy.set_mode(Mode.STRAIGHT)
@@ -134,10 +134,10 @@ class Faults:
             return member.start
         if fault in (Heavy.STOP_BROKER, Heavy.OUTAGE):
             broker.stop()
-            return lambda: _start(broker.start)
+            return lambda: _start_broker(broker.start)
         if fault is Heavy.KILL_BROKER:
             broker.kill()
-            return lambda: _start(broker.start)
+            return lambda: _start_broker(broker.start)
         if fault in (Heavy.FULL_DISK, Heavy.READ_ONLY_DISK):
             return self._break_disk(fault, member)
         processes = self._processes(fault, member)
@@ -170,14 +170,16 @@ class Faults:
 
     def _kill_actor(self, step: ActorStep) -> None:
         member = self._members.all[step.worker]
-        listed = member.control(do="list")
-        if "error" in listed:
+        response = member.control(do="list")
+        if "error" in response:
             return  # another fault affects the worker
-        many = step.actor in (Actor.TASK, Actor.CONNECTOR)
-        fits = [
-            name for name in listed["actors"] if (name.startswith(step.actor) if many else name == step.actor)
+        is_prefix = step.actor in (Actor.TASK, Actor.CONNECTOR)
+        names = [
+            name
+            for name in response["actors"]
+            if (name.startswith(step.actor) if is_prefix else name == step.actor)
         ]
-        name = choose(fits, step.pick)
+        name = choose(names, step.pick)
         if name is None or "error" in member.control(do="crash", actor=name):
             return
         self.counts[f"death of a {step.actor.strip()} actor"] += 1
@@ -187,14 +189,14 @@ class Faults:
         """Restart a worker that has exited without having been killed, and record it."""
         if member.process.alive or member.url is None:
             return
-        what = f"{member} exited with {member.process.exit_code}"
-        self.ended.append(f"+{self._timeline.now_s():.1f} s {what}")
-        self._timeline.say(f"  UNEXPECTED: {what}")
+        message = f"{member} exited with {member.process.exit_code}"
+        self.unexpected_exits.append(f"+{self._timeline.now_s():.1f} s {message}")
+        self._timeline.say(f"  UNEXPECTED: {message}")
         member.kill()
         member.start()
 
 
-def _start(start: Callable[[], str]) -> None:
+def _start_broker(start: Callable[[], str]) -> None:
     start()
 
 

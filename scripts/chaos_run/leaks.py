@@ -1,7 +1,7 @@
-"""Compares the resources that workers hold after a run with those before it. Pure.
+"""Compares the resources that workers hold before and after a run. Pure.
 
-Pools grow when they are first used, so an additional thread is not necessarily a leak: bounded resources are compared
-with their bound, and others with the number before.
+Pools grow when they are first used, so an additional thread is not necessarily a leak. Bounded resources are therefore
+compared with their bounds, and others with their numbers before the run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ BOUNDS: Final[Mapping[str, int]] = {
     "kraal-wait": 16,
     "_OwnThread": 24,
 }
-"""Number of threads of each kind that a worker may always have; `_OwnThread` are those of actors other than
-connectors and tasks, some of which exist for one request."""
-MORE_THREADS: Final = 1
-"""Additional threads of each other kind, per worker."""
-MORE_NATIVE: Final = 8
-"""Additional non-Python threads (librdkafka, Arrow, Spark's bridge), per worker."""
-MORE_FILES: Final = 24
-"""Additional open files and sockets, per worker, for idle connections to the JVM and to Kafka."""
+"""Maximum number of threads of each kind in a worker, regardless of the number before the run.
+
+`_OwnThread` threads belong to actors other than connectors and tasks; some of these actors exist for one request."""
+MAX_ADDITIONAL_THREADS: Final = 1
+"""Maximum number of additional threads of each other kind, per worker."""
+MAX_ADDITIONAL_NATIVE_THREADS: Final = 8
+"""Maximum number of additional non-Python threads (librdkafka, Arrow, Spark's bridge), per worker."""
+MAX_ADDITIONAL_FILES: Final = 24
+"""Maximum number of additional open files and sockets, per worker, for idle connections to the JVM and to Kafka."""
 
 
 _NATIVE: Final = "threads that are not Python's"
@@ -43,52 +44,61 @@ _NATIVE: Final = "threads that are not Python's"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources of the process of one worker."""
+    """The resources of the process of a worker."""
 
     names: tuple[str, ...]
+    """Names of its Python threads."""
     threads: tuple[str, ...]
-    """Names of all its threads, as known to the kernel."""
+    """Names of all its threads in the kernel."""
     files: int
     processes: int
     """Number of processes, including the worker and its child processes."""
 
 
-def kind(name: str) -> str:
+def get_thread_kind(name: str) -> str:
     """Return a thread's name without its number."""
     return re.sub(r"[-_ ]*\(?\d.*$", "", name) or name
 
 
-def kinds(resources: Sequence[Resources]) -> Counter[str]:
+def count_thread_kinds(resources: Sequence[Resources]) -> Counter[str]:
     """Count threads by kind over all workers."""
-    return Counter(kind(name) for each in resources for name in each.names)
+    return Counter(get_thread_kind(name) for worker in resources for name in worker.names)
 
 
-def leaks(before: Sequence[Resources], after: Sequence[Resources]) -> list[str]:
+def find_leaks(before: Sequence[Resources], after: Sequence[Resources]) -> list[str]:
     """Return a message for each resource that exceeds its limit."""
     workers = len(after)
     errors = []
-    was, now = kinds(before), kinds(after)
-    for name, count in sorted(now.items()):
-        most = max(was[name] + MORE_THREADS * workers, BOUNDS.get(name, 0) * workers)
-        if count > most:
-            errors.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
-    native = [sum(len(each.threads) - len(each.names) for each in resources) for resources in (before, after)]
-    files = [sum(each.files for each in resources) for resources in (before, after)]
-    processes = [sum(each.processes for each in resources) for resources in (before, after)]
-    for what, (first, last), more in (
-        (_NATIVE, native, MORE_NATIVE),
-        ("open files", files, MORE_FILES),
+    before_kinds, after_kinds = count_thread_kinds(before), count_thread_kinds(after)
+    for name, count in sorted(after_kinds.items()):
+        limit = max(before_kinds[name] + MAX_ADDITIONAL_THREADS * workers, BOUNDS.get(name, 0) * workers)
+        if count > limit:
+            errors.append(
+                f"{count} threads {name} in {workers} workers, before {before_kinds[name]}, at most {limit}"
+            )
+    native = [
+        sum(len(worker.threads) - len(worker.names) for worker in resources) for resources in (before, after)
+    ]
+    files = [sum(worker.files for worker in resources) for resources in (before, after)]
+    processes = [sum(worker.processes for worker in resources) for resources in (before, after)]
+    for resource, (initial, final), tolerance in (
+        (_NATIVE, native, MAX_ADDITIONAL_NATIVE_THREADS),
+        ("open files", files, MAX_ADDITIONAL_FILES),
     ):
-        if last > first + more * workers:
-            errors.append(f"{last} {what} in {workers} workers, before {first}, at most {more} more in each")
-            if what == _NATIVE:
-                errors[-1] += f": {_more(before, after)}"
+        if final > initial + tolerance * workers:
+            errors.append(
+                f"{final} {resource} in {workers} workers, before {initial}, at most {tolerance} more in each"
+            )
+            if resource == _NATIVE:
+                errors[-1] += f": {_describe_additional_threads(before, after)}"
     if processes[1] > processes[0]:
         errors.append(f"{processes[1]} processes of the workers, before {processes[0]}")
     return errors
 
 
-def _more(before: Sequence[Resources], after: Sequence[Resources]) -> str:
-    """Return the names and numbers of additional threads."""
-    was, now = (Counter(name for each in resources for name in each.threads) for resources in (before, after))
-    return ", ".join(f"{count} more {name}" for name, count in (now - was).most_common())
+def _describe_additional_threads(before: Sequence[Resources], after: Sequence[Resources]) -> str:
+    """Describe additional threads by name and number."""
+    old, new = (
+        Counter(name for worker in resources for name in worker.threads) for resources in (before, after)
+    )
+    return ", ".join(f"{count} more {name}" for name, count in (new - old).most_common())

@@ -17,65 +17,65 @@ class Delivery:
     """The delivery of the lines of one pipe."""
 
     written: int
-    came: int
+    delivered: int
     """Number of delivered lines, including duplicates."""
     missing: int
     first_missing: int | None
-    strange: int
+    unknown: int
     """Number of lines that were never written: torn, damaged, or from another pipe."""
-    strange_example: bytes
-    """One of these lines."""
-    stretches: int
-    """Number of times that line numbers decreased; a batch that is written twice counts once, whatever its size."""
+    unknown_example: bytes
+    """The first unknown line, possibly truncated; empty if there is none."""
+    decreases: int
+    """Number of times that line numbers decreased. A batch that is written twice counts once."""
 
     @property
     def repeated(self) -> int:
         """Number of duplicate lines."""
-        return self.came - (self.written - self.missing) - self.strange
+        return self.delivered - (self.written - self.missing) - self.unknown
 
 
-def line(pipe: str, number: int) -> bytes:
+def make_line(pipe: str, number: int) -> bytes:
     """Return the unique line of this number, with its line feed."""
     text = f"{pipe} {number:0{_DIGITS}d}"
     return f"{text} {zlib.crc32(text.encode()):08x} {_PADDING}\n".encode()
 
 
 def parse_number(pipe: str, text: bytes) -> int | None:
-    """Return the number of a line without its line feed; None unless it is exactly a line of this pipe."""
+    """Return the number of a line without its line feed; None if the text is not exactly a line of this pipe."""
     parts = text.split(b" ")
     if len(parts) < 2 or not parts[1].isdigit():  # noqa: PLR2004 - the pipe and its number
         return None
     number = int(parts[1])
-    return number if line(pipe, number) == text + b"\n" else None
+    return number if make_line(pipe, number) == text + b"\n" else None
 
 
 def check_delivery(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
-    """Check the delivery of lines 0 to `written` - 1 of a pipe; `texts` are lines without line feeds."""
-    numbers, strange, example = list[int](), 0, b""
+    """Check the delivery of lines 0 to `written` - 1 of a pipe; `texts` must be lines without line feeds."""
+    numbers, unknown, example = list[int](), 0, b""
     for text in texts:
         number = parse_number(pipe, text)
         if number is None or number >= written:
-            strange, example = strange + 1, example or text[:200]
+            unknown, example = unknown + 1, example or text[:200]
         else:
             numbers.append(number)
-    there = set(numbers)
-    missing = written - len(there)
+    distinct = set(numbers)
+    missing = written - len(distinct)
     return Delivery(
         written=written,
-        came=len(numbers) + strange,
+        delivered=len(numbers) + unknown,
         missing=missing,
-        first_missing=next((n for n in range(written) if n not in there), None) if missing else None,
-        strange=strange,
-        strange_example=example,
-        stretches=sum(later <= former for former, later in itertools.pairwise(numbers)),
+        first_missing=next((n for n in range(written) if n not in distinct), None) if missing else None,
+        unknown=unknown,
+        unknown_example=example,
+        decreases=sum(later <= earlier for earlier, later in itertools.pairwise(numbers)),
     )
 
 
 def find_out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
     """Return the first number that does not follow all lower ones; None if all lines are in order.
 
-    `texts` are the lines of one partition. A task writes a batch, waits for it, and retries it as a whole if that
-    failed; therefore all numbers appear in order, even if parts of batches are repeated.
+    `texts` must be the lines of one partition. A task writes one batch at a time and retries a failed batch as a whole.
+    Therefore all numbers appear in order, even if parts of batches are repeated.
     """
     numbers = [number for text in texts if (number := parse_number(pipe, text)) is not None]
     expected = sorted(set(numbers))

@@ -1,13 +1,12 @@
-"""Detects commits of a former owner after the first commit of its successor, by the records of Kafka's topics. Pure.
+"""Detects late commits of former owners in the records of Kafka's topics. Pure.
 
-Each task resumes from the last committed offset and commits its own progress, so committed offsets are monotonic: those
-of sources in the worker's offset topic and those of sinks in Kafka's own topic. A commit of a former owner after that
-of its successor is lower and is detected here. Records do not identify their writer, so a commit that is not lower is
-not detected, and is harmless, because its records were delivered.
+Each task resumes from the last committed offset and commits its own progress, so committed offsets never decrease.
+Offsets of sources are in the worker's offset topic, and offsets of sinks in `__consumer_offsets`. A former owner's late
+commit is lower than its successor's, and is detected by that. Records do not identify their writer, so a late commit
+that is not lower is not detected. It is harmless, because its records were delivered.
 
-An offset that a source's worker sent while its connections were half-open is a different case: the network may delay it
-until the new owner has committed, and no client can revoke it. Only exactly-once support fences it. Such offsets are
-counted separately.
+Offsets that a source's worker sent over half-open connections are counted separately. The network may deliver them
+after the new owner has committed, and no client can revoke them. Only exactly-once support fences them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from scripts.chaos_run.pipes import Pipe
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
 """Kafka's topic of committed offsets, in which each group uses one partition."""
-_LAST_COMMIT_KEY: Final = 1
-"""Maximum key version of commits; higher ones are of groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
+_MAX_COMMIT_KEY_VERSION: Final = 1
+"""Highest key version of commits; higher versions belong to groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +32,39 @@ class Regressions:
 
     sent_late: Sequence[str]
     """Decreases due to a worker that was no longer the owner when it sent the offset."""
-    held_back: Sequence[str]
+    delayed: Sequence[str]
     """Decreases due to offsets that were sent over half-open connections and delayed by the network."""
 
 
 def find_source_regressions(
     records: Iterable[BrokerRecord], pipes: Sequence[Pipe], half_open: Sequence[tuple[int, int]]
 ) -> Regressions:
-    """Return the decreases of the offsets of the pipes' sources; `records` are those of the offset topic, in order.
+    """Return the decreases of the offsets of the pipes' sources.
 
-    `half_open`: start and end of the times with half-open connections, in milliseconds since the epoch.
+    `records` must be those of the offset topic, in order. `half_open`: start and end of each period with half-open
+    connections, in milliseconds since the epoch.
     """
-    ours = {f"{pipe.name}-source" for pipe in pipes}
-    newest: dict[bytes, int] = {}
+    sources = {f"{pipe.name}-source" for pipe in pipes}
+    latest: dict[bytes, int] = {}
     regressions: list[str] = []
     delayed: list[str] = []
     for record in records:
         connector, _ = json.loads(record.key or b"[null, null]")
-        if connector not in ours or record.key is None or record.value is None:
+        if connector not in sources or record.key is None or record.value is None:
             continue
         position = int(json.loads(record.value)["position"])
-        if position < newest.get(record.key, 0):
-            was_held = any(begin <= record.timestamp_ms <= end for begin, end in half_open)
-            (delayed if was_held else regressions).append(
-                f"{connector}: from {newest[record.key]} to {position}"
+        if position < latest.get(record.key, 0):
+            is_delayed = any(begin <= record.timestamp_ms <= end for begin, end in half_open)
+            (delayed if is_delayed else regressions).append(
+                f"{connector}: from {latest[record.key]} to {position}"
             )
-        newest[record.key] = position
+        latest[record.key] = position
     return Regressions(regressions, delayed)
 
 
 def find_commit_regressions(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:
-    """Return the decreases of the offsets of the pipes' sinks; `records` are those of `GROUPS_TOPIC`, in order."""
-    newest: dict[tuple[str, str, int], int] = {}
+    """Return the decreases of the offsets of the pipes' sinks. `records` must be those of `GROUPS_TOPIC`, in order."""
+    latest: dict[tuple[str, str, int], int] = {}
     regressions = []
     for record in records:
         key = _parse_commit(record, pipes)
@@ -72,10 +72,10 @@ def find_commit_regressions(records: Iterable[BrokerRecord], pipes: Sequence[Pip
             continue
         # Format, big endian: int16 version, int64 offset, further fields. Source: OffsetCommitValue.json.
         [offset] = struct.unpack_from(">q", record.value or b"", 2)
-        if offset < newest.get(key, 0):
+        if offset < latest.get(key, 0):
             group, topic, partition = key
-            regressions.append(f"{group}: {topic}-{partition} from {newest[key]} to {offset}")
-        newest[key] = offset
+            regressions.append(f"{group}: {topic}-{partition} from {latest[key]} to {offset}")
+        latest[key] = offset
     return regressions
 
 
@@ -91,16 +91,16 @@ def _parse_commit(record: BrokerRecord, pipes: Sequence[Pipe]) -> tuple[str, str
     Source: OffsetCommitKey.json (Kafka 4.4.0).
     """
     key = record.key or b""
-    if record.value is None or len(key) < 2 or struct.unpack_from(">h", key)[0] > _LAST_COMMIT_KEY:  # noqa: PLR2004
+    if record.value is None or len(key) < 2 or struct.unpack_from(">h", key)[0] > _MAX_COMMIT_KEY_VERSION:  # noqa: PLR2004
         return None
-    group, at = _text(key, 2)
-    topic, at = _text(key, at)
+    group, at = _parse_text(key, 2)
+    topic, at = _parse_text(key, at)
     if group not in {f"connect-{pipe.name}-sink" for pipe in pipes}:
         return None
     return group, topic, int(struct.unpack_from(">i", key, at)[0])
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
+def _parse_text(data: bytes, at: int) -> tuple[str, int]:
     [length] = struct.unpack_from(">h", data, at)
     end = at + 2 + int(length)
     return data[at + 2 : end].decode(), end

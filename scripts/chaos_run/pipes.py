@@ -1,4 +1,4 @@
-"""The pipes (file, topic, file), the lines that flow through them, and additional temporary connectors."""
+"""The pipes (source file, topic, sink file), the feeder of their lines, and temporary side connectors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
-from scripts.chaos_run.kinds.once import contents, list_range_files
+from scripts.chaos_run.kinds.once import list_range_files, read_files
 from scripts.chaos_run.kinds.orders import ORDERS, Orders
-from scripts.chaos_run.lines import Delivery, check_delivery, line, parse_number
+from scripts.chaos_run.lines import Delivery, check_delivery, make_line, parse_number
 from scripts.harness.lines import size
 
 APPEND_INTERVAL_S: Final = 0.25
@@ -28,12 +28,12 @@ SIDES: Final = 4
 HANGING: Final = "hanging"
 """The connector whose tasks hang."""
 MAX_POLL_S: Final = 6.0
-"""`max.poll.interval.ms` of sinks that execute commands; the minimum allowed by the session timeout."""
+"""`max.poll.interval.ms` in seconds of sinks that execute commands; the minimum that the session timeout allows."""
 _SOURCE: Final = "FileStreamSource"
 _SINK: Final = "FileStreamSink"
 _BATCH_BYTES: Final = "1024"
-"""Bytes after which a producer switches to the other partition; its default of 256 KiB takes a minute."""
-_END: Final = 1_000
+"""Bytes after which a producer switches to the other partition. With the default of 256 KiB, this takes a minute."""
+_TAIL_BYTES: Final = 1_000
 
 
 class Target(Enum):
@@ -59,7 +59,7 @@ class Pipe:
     orders: Orders = field(default_factory=lambda: Orders(Path()))
     """Commands for the sink."""
     lines: int = LINES
-    """Lines that are appended to the source file each time."""
+    """Number of lines appended to the source file at a time."""
 
     @property
     def partitions(self) -> int:
@@ -74,23 +74,23 @@ class Pipe:
             source["producer.override.batch.size"] = _BATCH_BYTES
         return {
             f"{self.name}-source": source | {"file": str(self.source_file)},
-            f"{self.name}-sink": {"tasks.max": "1", "topics": self.name} | self._sink,
+            f"{self.name}-sink": {"tasks.max": "1", "topics": self.name} | self._sink_config,
         }
 
     def delivery(self, written: int) -> Delivery:
         """Read everything that the sink has written, and check its delivery."""
-        content = b"".join(self._contents())
+        content = b"".join(self._yield_contents())
         return check_delivery(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
 
     def last(self) -> int:
-        """Return the number of the last complete line of the sink's file or files; -1 if there is none."""
+        """Return the number of the last complete line in the sink's files; -1 if there is none."""
         if self.target is not Target.FILES:
             return self._read_last(self.sink_file)
-        newest = {file.partition: file for file in list_range_files(self.sink_file)}
-        return max((self._read_last(self.sink_file / file.name) for file in newest.values()), default=-1)
+        latest = {file.partition: file for file in list_range_files(self.sink_file)}
+        return max((self._read_last(self.sink_file / file.name) for file in latest.values()), default=-1)
 
     def progress(self) -> int:
-        """Return a number that changes whenever the sink has written."""
+        """Return a number that changes whenever the sink writes."""
         if self.target is not Target.FILES:
             return size(self.sink_file)
         with suppress(FileNotFoundError):
@@ -98,28 +98,28 @@ class Pipe:
         return 0
 
     @property
-    def _sink(self) -> dict[str, str]:
+    def _sink_config(self) -> dict[str, str]:
         file = str(self.sink_file)
         if self.target is Target.FILE:
             return {"connector.class": _SINK, "file": file}
-        obeys = {
+        command_config = {
             ORDERS: str(self.orders.prefix),
             "consumer.override.max.poll.interval.ms": str(int(MAX_POLL_S * 1000)),
         }
         if self.target is Target.SLOW_FILE:
-            return {"connector.class": FILE_SINK, "file": file} | obeys
-        return {"connector.class": FILES_SINK, "spark.format": "text", "path": file} | obeys
+            return {"connector.class": FILE_SINK, "file": file} | command_config
+        return {"connector.class": FILES_SINK, "spark.format": "text", "path": file} | command_config
 
-    def _contents(self) -> Iterator[bytes]:
+    def _yield_contents(self) -> Iterator[bytes]:
         if self.target is Target.FILES:
-            yield from (content for _, content in contents(self.sink_file))
+            yield from (content for _, content in read_files(self.sink_file))
         elif self.sink_file.exists():
             yield self.sink_file.read_bytes()
 
     def _read_last(self, path: Path) -> int:
         try:
             with path.open("rb") as file:
-                file.seek(max(0, size(path) - _END))
+                file.seek(max(0, size(path) - _TAIL_BYTES))
                 lines = file.read().split(b"\n")[:-1]
         except FileNotFoundError:  # not yet created, or being replaced
             return -1
@@ -128,7 +128,7 @@ class Pipe:
 
 
 def side_config(number: int, directory: Path, variant: int) -> dict[str, str]:
-    """Return the config of a side connector: alternately a source of few lines, and a sink of the first pipe."""
+    """Return the config of a side connector: a source of a few lines, or, for odd numbers, a sink of the first pipe."""
     config = {"tasks.max": str(1 + variant % 2)}
     if number % 2:
         return config | {
@@ -147,12 +147,12 @@ class Feeder:
         self._pipes = pipes
         for pipe in pipes:
             pipe.source_file.touch()
-        self._times = 0
-        self._grew = {pipe: time.monotonic() for pipe in pipes}
-        """Time of the last progress of each sink file, in monotonic seconds."""
+        self._append_count = 0
+        self._last_progress_s = {pipe: time.monotonic() for pipe in pipes}
+        """Monotonic time of the last progress of each sink file."""
         self.standstill_s = 0.0
         """Maximum time without progress of a sink file while lines were appended."""
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def start(self) -> None:
@@ -161,37 +161,37 @@ class Feeder:
 
     def count_written(self, pipe: Pipe) -> int:
         """Return the number of lines in a pipe's source file."""
-        return self._times * pipe.lines
+        return self._append_count * pipe.lines
 
-    def still_s(self, pipe: Pipe) -> float:
+    def get_stall_s(self, pipe: Pipe) -> float:
         """Return the seconds since the last progress of a pipe's sink file."""
-        return time.monotonic() - self._grew[pipe]
+        return time.monotonic() - self._last_progress_s[pipe]
 
     def stop(self) -> None:
         """Stop appending."""
-        self._ended.set()
+        self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _run(self) -> None:
-        sizes = {pipe: pipe.progress() for pipe in self._pipes}
-        grew = self._grew
-        grew.update({pipe: time.monotonic() for pipe in self._pipes})
+        positions = {pipe: pipe.progress() for pipe in self._pipes}
+        last_progress_s = self._last_progress_s
+        last_progress_s.update({pipe: time.monotonic() for pipe in self._pipes})
         due = time.monotonic()
-        while not self._ended.wait(POLL_INTERVAL_S):
+        while not self._stopped.wait(POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self._pipes:
-                if (progress := pipe.progress()) != sizes[pipe]:
-                    sizes[pipe], grew[pipe] = progress, now
-                self.standstill_s = max(self.standstill_s, now - grew[pipe])
+                if (progress := pipe.progress()) != positions[pipe]:
+                    positions[pipe], last_progress_s[pipe] = progress, now
+                self.standstill_s = max(self.standstill_s, now - last_progress_s[pipe])
             if now >= due:
                 due = now + APPEND_INTERVAL_S
-                self._write()
+                self._append_lines()
 
-    def _write(self) -> None:
+    def _append_lines(self) -> None:
         for pipe in self._pipes:
             first = self.count_written(pipe)
             numbers = range(first, first + pipe.lines)
             with pipe.source_file.open("ab") as file:
-                file.write(b"".join(line(pipe.name, number) for number in numbers))
-        self._times += 1
+                file.write(b"".join(make_line(pipe.name, number) for number in numbers))
+        self._append_count += 1

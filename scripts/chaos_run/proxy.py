@@ -13,21 +13,21 @@ from kraal.broker.broker import HOST
 
 DELAY_S: Final = 0.25
 """Delay of each chunk of data in each direction."""
-_PIECE: Final = 65_536
+_CHUNK_BYTES: Final = 65_536
 _TIMEOUT_S: Final = 10.0
 
 
 class Mode(Enum):
-    """How the proxy treats connections."""
+    """The treatment of connections by the proxy."""
 
-    STRAIGHT = "passes everything on"
-    DELAY = "passes everything on late"
-    CUT = "breaks all connections, and refuses new ones"
-    HALF_OPEN = "keeps all connections, takes new ones, and passes nothing on"
+    STRAIGHT = "forwards all data"
+    DELAY = "forwards all data with a delay"
+    CUT = "aborts all connections and refuses new ones"
+    HALF_OPEN = "keeps all connections, accepts new ones, and forwards no data"
 
 
 class Proxy:
-    """Listens on a free port and forwards connections to another one. Runs in its own thread."""
+    """A proxy that listens on a free port and forwards connections to another port. Runs in its own thread."""
 
     def __init__(self, target: int) -> None:
         """Start listening; each incoming connection is forwarded to the port `target`."""
@@ -39,25 +39,25 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
         self._flows = asyncio.Event()
-        self.port: int = self._do(self._listen())
+        self.port: int = self._run_in_loop(self._listen())
 
     def set_mode(self, mode: Mode) -> None:
         """Switch to a mode.
 
-        After `HALF_OPEN`, every second connection delivers the data that was held back, as after a network outage, and
-        the others are aborted, as by a router that has lost their state.
+        After `HALF_OPEN`, every second connection delivers the data that was held back, as after a network outage. The
+        others are aborted, as by a router that has lost their state.
         """
-        self._do(self._set(mode))
+        self._run_in_loop(self._set(mode))
 
     def close(self) -> None:
         """Abort all connections and stop listening."""
-        self._do(self._close())
+        self._run_in_loop(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_TIMEOUT_S)
         self._loop.close()
 
-    def _do(self, what: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(_TIMEOUT_S)
+    def _run_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_TIMEOUT_S)
 
     async def _listen(self) -> int:
         self._flows.set()
@@ -66,11 +66,11 @@ class Proxy:
         return port
 
     async def _set(self, mode: Mode) -> None:
-        was, self._mode = self._mode, mode
+        previous, self._mode = self._mode, mode
         if mode is Mode.CUT:
             self._abort(self._writers)
-        elif was is Mode.HALF_OPEN:
-            self._abort(self._writers[::4])  # a connection has two writers
+        elif previous is Mode.HALF_OPEN:
+            self._abort(self._writers[::4])  # each connection has two writers
         if mode is Mode.HALF_OPEN:
             self._flows.clear()
         else:
@@ -98,13 +98,16 @@ class Proxy:
             return
         await self._flows.wait()
         try:
-            there, back = await asyncio.open_connection(HOST, self._target)
+            target_reader, target_writer = await asyncio.open_connection(HOST, self._target)
         except OSError:
             writer.transport.abort()
             return
-        pair = [writer, back]
+        pair = [writer, target_writer]
         self._writers += pair
-        pumps = [asyncio.ensure_future(self._pump(*each)) for each in ((reader, back), (there, writer))]
+        pumps = [
+            asyncio.ensure_future(self._pump(*each))
+            for each in ((reader, target_writer), (target_reader, writer))
+        ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -116,9 +119,9 @@ class Proxy:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            while piece := await reader.read(_PIECE):
+            while chunk := await reader.read(_CHUNK_BYTES):
                 if self._mode is Mode.DELAY:
                     await asyncio.sleep(DELAY_S)
                 await self._flows.wait()
-                writer.write(piece)
+                writer.write(chunk)
                 await writer.drain()

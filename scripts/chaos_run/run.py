@@ -1,4 +1,4 @@
-"""One run: start, inject faults, repair, wait, check, stop."""
+"""Runs the script: start the cluster, inject faults, repair them, wait, check the results, and stop."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from scripts.chaos_run.kinds.lanes import find_pipe_without_lane
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.kinds.standstill import Standstill
-from scripts.chaos_run.leaks import Resources, leaks
-from scripts.chaos_run.lines import find_out_of_order, line
+from scripts.chaos_run.leaks import Resources, find_leaks
+from scripts.chaos_run.lines import find_out_of_order, make_line
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.offsets import (
     GROUPS_TOPIC,
@@ -37,20 +37,20 @@ from scripts.chaos_run.offsets import (
 )
 from scripts.chaos_run.pipes import HANGING, LINES, SIDE_TOPIC, SMALL_LINES, Feeder, Pipe, Target
 from scripts.chaos_run.schedule import OUTAGE_S, Schedule, schedule
-from scripts.chaos_run.settling import Settling, bound_s
+from scripts.chaos_run.settling import Settling, get_recovery_limit_s
 from scripts.chaos_run.timeline import Timeline
-from scripts.chaos_run.verdict import Findings, Line, verdict
+from scripts.chaos_run.verdict import Findings, Line, make_verdict
 from scripts.harness.topics import create_topic
 
 RECOVERY_S: Final = 35.0
-"""Time that is reserved for the phases after the faults."""
+"""Time reserved for the phases after the faults."""
 MIN_FAULTS_S: Final = 30.0
-"""Minimum duration of the faults, however long startup took."""
+"""Minimum duration of the phase with faults, regardless of the startup time."""
 START_TIMEOUT_S: Final = 600.0
-"""Three JVMs take minutes to start on two shared cores."""
+"""Startup timeout. Three JVMs that share two cores take minutes to start."""
 READ_TIMEOUT_S: Final = 60.0
 RELEASE_TIMEOUT_S: Final = 45.0
-"""Time within which workers must release resources that are no longer used."""
+"""Time within which workers must release unused resources."""
 _POLL_INTERVAL_S: Final = 0.3
 JVM_EXIT_TIMEOUT_S: Final = 20.0
 """Time within which the JVM of a killed worker must exit."""
@@ -75,19 +75,19 @@ class Plan:
 
 def run(plan: Plan, directory: Path) -> list[Line]:
     """Run the plan and stop everything; return the verdict. Raises AssertionError if the cluster does not start."""
-    began_s = time.monotonic()
+    start_s = time.monotonic()
     with ExitStack() as stack:
         install(directory / "plugins")
         members = Members(directory, plan.workers)
         stack.callback(members.close)
-        stage = _Stage(plan, members, directory)
-        stack.callback(stage.close)
-        stage.start()
-        left_s = plan.seconds - (time.monotonic() - began_s) - RECOVERY_S
-        return stage.collect_verdict(stage.inject_faults(max(MIN_FAULTS_S, left_s)))
+        components = _Components(plan, members, directory)
+        stack.callback(components.close)
+        components.start()
+        remaining_s = plan.seconds - (time.monotonic() - start_s) - RECOVERY_S
+        return components.collect_verdict(components.inject_faults(max(MIN_FAULTS_S, remaining_s)))
 
 
-class _Stage:
+class _Components:
     """The components of a run."""
 
     def __init__(self, plan: Plan, members: Members, directory: Path) -> None:
@@ -106,7 +106,7 @@ class _Stage:
             slow,
             self._once,
         ]
-        (directory / "side.in").write_bytes(b"".join(line("side", number) for number in range(100)))
+        (directory / "side.in").write_bytes(b"".join(make_line("side", number) for number in range(100)))
         self._plan, self._members = plan, members
         self._timeline = Timeline()
         self._feeder = Feeder(self._pipes)
@@ -122,12 +122,12 @@ class _Stage:
             stopped=threading.Event(),
         )
         self._faults = Faults(members, self._timeline, self._scene)
-        self._standstill = Standstill(self._scene, self._feeder.still_s)
+        self._standstill = Standstill(self._scene, self._feeder.get_stall_s)
         self._settling = Settling(
             members, self._pipes, self._clients, self._describe_lag, self._describe_offsets
         )
-        self._before: list[Resources] = []
-        self._bound_s = 0.0
+        self._initial_resources: list[Resources] = []
+        self._recovery_limit_s = 0.0
 
     def start(self) -> None:
         """Start the cluster, and wait until lines flow."""
@@ -148,14 +148,17 @@ class _Stage:
         missing = missing or self._wait_until_lanes(deadline_s)
         if missing:
             raise AssertionError(f"The cluster did not start: {missing}")
-        self._before = self._list_resources()
-        self._bound_s = bound_s(self._timeline.now_s())
+        self._initial_resources = self._list_resources()
+        self._recovery_limit_s = get_recovery_limit_s(self._timeline.now_s())
         self._timeline.say("everything is running")
         self._timeline.restart()
         self._feeder.standstill_s = 0.0
 
     def inject_faults(self, seconds: float) -> tuple[float | None, str]:
-        """Inject faults for this many seconds, repair them, and wait; return the recovery time and what is missing."""
+        """Inject faults for this many seconds, repair them, and wait for the target state.
+
+        Returns the recovery time, or None after a timeout, and a description of what is missing.
+        """
         plan = self._plan
         steps = schedule(plan.seed, plan.seconds, plan.workers, plan.kinds, plan.first, plan.outage_s)
         self._timeline.say(f"faults for {seconds:.0f} s")
@@ -163,30 +166,30 @@ class _Stage:
         self._timeline.say("no more faults; repairing")
         self._faults.revive()
         repaired_s = time.monotonic()
-        deadline_s = repaired_s + self._bound_s
+        deadline_s = repaired_s + self._recovery_limit_s
         missing = self._settling.request_target_state(deadline_s)
         missing = missing or self._wait_until_lanes(deadline_s)
         self._feeder.stop()
         missing = missing or self._settling.wait(self._feeder, deadline_s)
-        took_s = time.monotonic() - repaired_s
-        self._timeline.say(f"MISSING: {missing}" if missing else f"recovered after {took_s:.1f} s")
-        return None if missing else took_s, missing
+        recovery_s = time.monotonic() - repaired_s
+        self._timeline.say(f"MISSING: {missing}" if missing else f"recovered after {recovery_s:.1f} s")
+        return None if missing else recovery_s, missing
 
-    def collect_verdict(self, back: tuple[float | None, str]) -> list[Line]:
+    def collect_verdict(self, recovery: tuple[float | None, str]) -> list[Line]:
         """Compare the actual state with the expected one, stop the workers, and return the verdict."""
         leaked = self._find_leaks()
         if leaked:
             for member in self._members.all:
                 self._timeline.say(f"{member}: {member.control(do='clients')}")
-        sources = self._records(f"{self._members.group}-offset")
-        back_to = find_source_regressions(sources, self._pipes, self._faults.half_open)
-        sinks = self._records(GROUPS_TOPIC)
-        ended = [*self._faults.ended, *self._end()]
-        left = [each for member in self._members.all for each in member.left]
+        sources = self._read_records(f"{self._members.group}-offset")
+        regressions = find_source_regressions(sources, self._pipes, self._faults.half_open)
+        sinks = self._read_records(GROUPS_TOPIC)
+        exits = [*self._faults.unexpected_exits, *self._stop_members()]
+        orphans = [each for member in self._members.all for each in member.orphans]
         deadline_s = time.monotonic() + JVM_EXIT_TIMEOUT_S
-        while (alive := [each for each in left if _is_running(each)]) and time.monotonic() < deadline_s:
+        while (alive := [each for each in orphans if _is_running(each)]) and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        return verdict(
+        return make_verdict(
             Findings(
                 deliveries={
                     pipe.name: pipe.delivery(self._feeder.count_written(pipe)) for pipe in self._pipes
@@ -194,23 +197,27 @@ class _Stage:
                 responses=self._clients.statuses,
                 unanswered=self._clients.unanswered,
                 malformed=self._clients.malformed,
-                back_s=back[0],
-                bound_s=self._bound_s,
-                missing=back[1],
-                ended=ended,
-                died=[each for member in self._members.all for each in member.deaths(REASON)],
-                backwards=[*back_to.sent_late, *find_commit_regressions(sinks, self._pipes)],
-                held_back=back_to.held_back,
+                recovery_s=recovery[0],
+                recovery_limit_s=self._recovery_limit_s,
+                missing=recovery[1],
+                unexpected_exits=exits,
+                unexpected_deaths=[
+                    each for member in self._members.all for each in member.list_deaths(REASON)
+                ],
+                offset_regressions=[*regressions.sent_late, *find_commit_regressions(sinks, self._pipes)],
+                delayed_offsets=regressions.delayed,
                 commits=len(sources) + sum(is_commit(each, self._pipes) for each in sinks),
-                twice=once.faults(self._records(self._once.name), once.contents(self._once.sink_file)),
-                disordered=self._find_disordered(),
-                broken=self._scene.broken,
+                exactly_once_violations=once.find_violations(
+                    self._read_records(self._once.name), once.read_files(self._once.sink_file)
+                ),
+                out_of_order=self._find_out_of_order(),
+                violations=self._scene.violations,
                 leaks=leaked,
-                left=[f"{each.pid}: {_name(each)}" for each in alive],
-                failed=self._faults.failed,
+                remaining_processes=[f"{each.pid}: {_describe_process(each)}" for each in alive],
+                failed_faults=self._faults.failed,
                 standstill_s=self._feeder.standstill_s,
-                lanes=sum((member.lanes() for member in self._members.all), Counter()),
-                killed=self._faults.counts,
+                lane_events=sum((member.count_lane_events() for member in self._members.all), Counter()),
+                faults=self._faults.counts,
             )
         )
 
@@ -225,35 +232,35 @@ class _Stage:
         if pipe.target is not Target.FILES:
             return ""
         bootstrap = self._members.broker.bootstrap
-        return once.behind(once.list_range_files(pipe.sink_file), get_end_offsets(bootstrap, pipe))
+        return once.describe_lag(once.list_range_files(pipe.sink_file), get_end_offsets(bootstrap, pipe))
 
     def _describe_offsets(self, pipe: Pipe) -> str:
         bootstrap = self._members.broker.bootstrap
         try:
             ends, offsets = get_end_offsets(bootstrap, pipe), get_committed(bootstrap, pipe)
         except KafkaException as exc:
-            return f"its topic and its group cannot be queried: {exc}"
-        return f"its topic ends at {ends}, its sink has committed {offsets}"
+            return f"failed to query the topic and the group: {exc}"
+        return f"topic end offsets: {ends}, committed by the sink: {offsets}"
 
-    def _records(self, topic: str) -> list[BrokerRecord]:
+    def _read_records(self, topic: str) -> list[BrokerRecord]:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
 
     def _wait_until_lanes(self, deadline_s: float) -> str:
-        """Wait until the small flows go through lanes; return what is missing at `deadline_s` (monotonic)."""
+        """Wait until small flows go through lanes; return what is missing at `deadline_s` (monotonic), or ""."""
         while missing := find_pipe_without_lane(self._scene, self._small):
             if time.monotonic() > deadline_s:
                 return missing
             time.sleep(_POLL_INTERVAL_S)
         return ""
 
-    def _find_disordered(self) -> list[str]:
+    def _find_out_of_order(self) -> list[str]:
         """Return a message for each single-partition topic whose records are not in the order of the source file."""
         errors = []
         for pipe in self._pipes:
             if pipe.partitions == 1:
-                values = [record.value or b"" for record in self._records(pipe.name)]
+                values = [record.value or b"" for record in self._read_records(pipe.name)]
                 if (number := find_out_of_order(pipe.name, values)) is not None:
-                    errors.append(f"{pipe.name}: line {number} does not follow all lines before it")
+                    errors.append(f"{pipe.name}: line {number} precedes a lower-numbered line")
         return errors
 
     def _run_in_parallel(self, steps: Schedule, seconds: float) -> None:
@@ -264,15 +271,15 @@ class _Stage:
             ("requests", lambda: self._clients.run(steps.requests, seconds)),
         )
         with ThreadPoolExecutor(len(jobs)) as threads:
-            ends = {name: threads.submit(job) for name, job in jobs}
+            futures = {name: threads.submit(job) for name, job in jobs}
             try:
-                wait(ends.values())
+                wait(futures.values())
             finally:  # on Ctrl-C, do not wait for the rest of the schedule
                 self._faults.stop()
                 self._clients.stop()
-        for name, end in ends.items():
-            if (error := end.exception()) is not None:
-                self._faults.failed.append(f"the thread of {name} ended with {error!r}")
+        for name, future in futures.items():
+            if (error := future.exception()) is not None:
+                self._faults.failed.append(f"the thread {name} failed: {error!r}")
 
     def _list_resources(self) -> list[Resources]:
         return [
@@ -282,17 +289,17 @@ class _Stage:
     def _find_leaks(self) -> list[str]:
         deadline_s = time.monotonic() + RELEASE_TIMEOUT_S
         while True:
-            now = self._list_resources()
+            resources = self._list_resources()
             errors = (
-                leaks(self._before, now)
-                if len(now) == len(self._members.all)
+                find_leaks(self._initial_resources, resources)
+                if len(resources) == len(self._members.all)
                 else ["not all workers respond"]
             )
             if not errors or time.monotonic() > deadline_s:
                 return errors
             time.sleep(0.5)
 
-    def _end(self) -> list[str]:
+    def _stop_members(self) -> list[str]:
         errors = []
         for member in self._members.all:
             try:
@@ -307,14 +314,14 @@ class _Stage:
 
 
 def _is_running(process: psutil.Process) -> bool:
-    """Return whether a process runs and is not a zombie, as which it may remain after its parent was killed."""
+    """Return whether a process is running and not a zombie; it may be a zombie after its parent was killed."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def _name(process: psutil.Process) -> str:
+def _describe_process(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())[:100]
     except psutil.Error:

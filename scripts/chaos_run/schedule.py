@@ -1,11 +1,11 @@
-"""The schedule of faults: a pure function of the seed, so that a seed repeats a run.
+"""The schedule of faults, which is a pure function of the seed, so that a seed reproduces a run.
 
-There are three kinds of steps, and each has a thread of its own when they are carried out. Heavy faults (processes,
-Spark, the broker, connections) come one after another: each is undone after `hold_s`, and has the rest of its turn
-for recovery. Actors die in between, and meanwhile, and clients ask all the time.
+There are three kinds of steps, and each kind is executed in its own thread. Heavy faults (processes, Spark, the broker,
+connections) are sequential: each is undone after `hold_s`, and is followed by time for recovery. Actors are killed and
+clients send requests both during and between heavy faults.
 
-A step names no pid and no port, for these differ from run to run: it has a worker's number, and `pick`, a number
-below 1 that chooses among what there is at its moment.
+Steps do not contain process ids or ports, because these differ between runs. They contain the number of a worker, and
+`pick`, a number below 1 that selects one of the candidates that exist when the step is executed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INITIAL_DELAY_S: Final = 3.0
 OUTAGE_S: Final = 600.0
 """Duration of the long outage of the broker."""
 LONG_RUN_S: Final = 1_800.0
-"""Minimum duration of runs with a long outage, which follows after every other fault has occurred once."""
+"""Minimum duration of runs with a long outage. The outage occurs after every other fault has occurred once."""
 
 
 class Heavy(StrEnum):
@@ -102,7 +102,7 @@ def get_kind(fault: Heavy) -> str:
 ACTORS: Final = "actors"
 CLIENTS: Final = "clients"
 KINDS: Final = (*map(get_kind, Heavy), ACTORS, CLIENTS)
-"""The kinds to which a run can be restricted, as named on the command line."""
+"""The kinds of faults, as named on the command line."""
 
 
 class Actor(StrEnum):
@@ -125,7 +125,7 @@ class Actor(StrEnum):
 
 
 class Request(StrEnum):
-    """Kinds of client requests. Side connectors are temporary; pipes are those whose records are counted."""
+    """Kinds of client requests. Side connectors are temporary; records of pipes are counted."""
 
     CREATE_SIDE = "create a side connector"
     DELETE_SIDE = "delete a side connector"
@@ -159,9 +159,9 @@ _WEIGHTS: Final[dict[Request, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeavyStep:
-    """Inject `fault`, on the worker of this number if it concerns one, and undo it `hold_s` seconds later.
+    """A step that injects a fault and undoes it after `hold_s` seconds.
 
-    `pick` selects a variant of the fault.
+    `worker` is the number of the affected worker; some faults ignore it. `pick` selects a variant of the fault.
     """
 
     at_s: float
@@ -173,7 +173,7 @@ class HeavyStep:
 
 @dataclass(frozen=True, slots=True)
 class ActorStep:
-    """Kill an actor of this kind on the worker of this number."""
+    """A step that kills an actor of this kind on the worker with this number; `pick` selects the actor."""
 
     at_s: float
     actor: Actor
@@ -183,7 +183,7 @@ class ActorStep:
 
 @dataclass(frozen=True, slots=True)
 class RequestStep:
-    """Send a request to the worker of this number; `pick` selects the connector."""
+    """A step that sends a request to the worker with this number; `pick` selects the connector."""
 
     at_s: float
     request: Request
@@ -208,15 +208,15 @@ def schedule(
     first: Sequence[str] = (),
     outage_s: float = OUTAGE_S,
 ) -> Schedule:
-    """Return the steps within `seconds`, at the end of which every fault is undone and the cluster can recover.
+    """Return the steps of a run of this many seconds. Every fault is undone early enough that the cluster can recover.
 
-    `kinds`: the enabled kinds, a subset of `KINDS`. `first`: heavy faults that are injected before all others, in this
-    order. `outage_s`: duration of the long outage.
+    `kinds`: the enabled kinds, a subset of `KINDS`. `first`: heavy faults to inject before all others, in this order.
+    `outage_s`: duration of the long outage.
     """
     faults = [fault for fault in Heavy if get_kind(fault) in kinds]
-    begin = [fault for kind in first for fault in faults if get_kind(fault) == kind]
+    initial = [fault for kind in first for fault in faults if get_kind(fault) == kind]
     return Schedule(
-        heavy=tuple(_yield_heavy_steps(_random(seed, "heavy"), seconds, workers, faults, begin, outage_s)),
+        heavy=tuple(_yield_heavy_steps(_random(seed, "heavy"), seconds, workers, faults, initial, outage_s)),
         actors=tuple(_yield_actor_steps(_random(seed, "actors"), seconds, workers))
         if ACTORS in kinds
         else (),
@@ -227,7 +227,7 @@ def schedule(
 
 
 def choose(names: Sequence[str], pick: float) -> str | None:
-    """Return the name that `pick`, a number below 1, selects; None if there are no names."""
+    """Return the name that `pick`, a number below 1, selects from the sorted names; None if there are no names."""
     return sorted(names)[int(pick * len(names))] if names else None
 
 
@@ -236,48 +236,48 @@ def _random(seed: int, part: str) -> random.Random:
 
 
 def _yield_heavy_steps(
-    chance: random.Random,
+    generator: random.Random,
     seconds: float,
     workers: int,
     faults: Sequence[Heavy],
     first: Sequence[Heavy],
     outage_s: float,
 ) -> Iterator[HeavyStep]:
-    at = INITIAL_DELAY_S
-    again = [fault for fault in faults if fault is not Heavy.OUTAGE]
-    others = [fault for fault in again if fault not in first]
-    bag = [*chance.sample(others, len(others)), *reversed(first)]
-    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in bag and (seconds >= LONG_RUN_S or not again):
-        bag = [Heavy.OUTAGE, *bag]
+    at_s = INITIAL_DELAY_S
+    repeatable = [fault for fault in faults if fault is not Heavy.OUTAGE]
+    remaining = [fault for fault in repeatable if fault not in first]
+    pending = [*generator.sample(remaining, len(remaining)), *reversed(first)]
+    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in pending and (seconds >= LONG_RUN_S or not repeatable):
+        pending = [Heavy.OUTAGE, *pending]
     while faults:
-        if not bag:  # every fault once before any is repeated
-            bag = chance.sample(again, len(again))
-        if not bag:
+        if not pending:  # every fault occurs once before any is repeated
+            pending = generator.sample(repeatable, len(repeatable))
+        if not pending:
             return
-        fault = bag.pop()
-        hold = outage_s if fault is Heavy.OUTAGE else chance.uniform(*HOLD_S[fault])
-        after = at + hold + chance.uniform(*RECOVERY_S)
-        if after > seconds:
+        fault = pending.pop()
+        hold = outage_s if fault is Heavy.OUTAGE else generator.uniform(*HOLD_S[fault])
+        next_s = at_s + hold + generator.uniform(*RECOVERY_S)
+        if next_s > seconds:
             return
-        worker, pick = chance.randrange(workers), round(chance.random(), 6)
-        yield HeavyStep(round(at, 1), fault, worker, round(hold, 1), pick)
-        at = after
+        worker, pick = generator.randrange(workers), round(generator.random(), 6)
+        yield HeavyStep(round(at_s, 1), fault, worker, round(hold, 1), pick)
+        at_s = next_s
 
 
-def _yield_actor_steps(chance: random.Random, seconds: float, workers: int) -> Iterator[ActorStep]:
-    at, died = INITIAL_DELAY_S, dict[tuple[Actor, int], float]()
-    while (at := at + chance.uniform(*ACTOR_INTERVAL_S)) < seconds:
-        # Tasks and connectors are the most numerous and the most important.
-        actor = chance.choice([*Actor, *[Actor.TASK] * 3, *[Actor.CONNECTOR] * 2, *[Actor.HERDER] * 2])
-        worker, pick = chance.randrange(workers), round(chance.random(), 6)
-        if at - died.get((actor, worker), -MIN_KILL_INTERVAL_S) >= MIN_KILL_INTERVAL_S:
-            died[actor, worker] = at
-            yield ActorStep(round(at, 1), actor, worker, pick)
+def _yield_actor_steps(generator: random.Random, seconds: float, workers: int) -> Iterator[ActorStep]:
+    at_s, last_deaths = INITIAL_DELAY_S, dict[tuple[Actor, int], float]()
+    while (at_s := at_s + generator.uniform(*ACTOR_INTERVAL_S)) < seconds:
+        # Tasks, connectors and herders are chosen more often.
+        actor = generator.choice([*Actor, *[Actor.TASK] * 3, *[Actor.CONNECTOR] * 2, *[Actor.HERDER] * 2])
+        worker, pick = generator.randrange(workers), round(generator.random(), 6)
+        if at_s - last_deaths.get((actor, worker), -MIN_KILL_INTERVAL_S) >= MIN_KILL_INTERVAL_S:
+            last_deaths[actor, worker] = at_s
+            yield ActorStep(round(at_s, 1), actor, worker, pick)
 
 
-def _yield_request_steps(chance: random.Random, seconds: float, workers: int) -> Iterator[RequestStep]:
-    at = 0.0
+def _yield_request_steps(generator: random.Random, seconds: float, workers: int) -> Iterator[RequestStep]:
+    at_s = 0.0
     kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
-    while (at := at + chance.uniform(*REQUEST_INTERVAL_S)) < seconds:
-        [request] = chance.choices(kinds, weights)
-        yield RequestStep(round(at, 1), request, chance.randrange(workers), round(chance.random(), 6))
+    while (at_s := at_s + generator.uniform(*REQUEST_INTERVAL_S)) < seconds:
+        [request] = generator.choices(kinds, weights)
+        yield RequestStep(round(at_s, 1), request, generator.randrange(workers), round(generator.random(), 6))

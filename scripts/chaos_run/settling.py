@@ -1,4 +1,4 @@
-"""Restores the target state of the cluster, and reports what is missing."""
+"""Restores the target state of the cluster and reports what is missing."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from scripts.chaos_run.kinds import hostile
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import HANGING, SIDES, Feeder, Pipe
 
-BOUND_S: Final = 120.0
+MIN_RECOVERY_LIMIT_S: Final = 120.0
 """Time within which an idle machine must reach the target state after the last repair."""
-STARTS: Final = 2.0
-"""Multiple of the startup time within which other machines must reach it, as a worker with a new JVM starts as much."""
+STARTUP_FACTOR: Final = 2.0
+"""Factor of the startup time. Slower machines must reach the target state within this multiple of it."""
 _POLL_INTERVAL_S: Final = 0.3
 _REVERT_INTERVAL_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
 _ALL: Final = "/connectors?expand=status&expand=info"
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
-_DONE: Final = frozenset({200, 201, 202, 204})
+_ACCEPTED: Final = frozenset({200, 201, 202, 204})
 _NOT_FOUND: Final = 404
 
 
-def bound_s(start_s: float) -> float:
+def get_recovery_limit_s(start_s: float) -> float:
     """Return the recovery limit on a machine on which the cluster took `start_s` to start. Pure."""
-    return max(BOUND_S, STARTS * start_s)
+    return max(MIN_RECOVERY_LIMIT_S, STARTUP_FACTOR * start_s)
 
 
 class Settling:
-    """Waits for the target state: every connector of a pipe runs with one task, and all lines are delivered."""
+    """Waits for the target state, in which all connectors of pipes run with one task and all lines are delivered."""
 
     def __init__(
         self,
@@ -43,39 +43,43 @@ class Settling:
         """Create the object without sending requests.
 
         `describe_lag` returns a message about records of a pipe's topic that its sink has not written (empty if none),
-        `place` one about the offsets of both.
+        and `describe_offsets` returns a message about the offsets of the topic and the sink.
         """
         self._members, self._pipes, self._clients = members, pipes, clients
         self._describe_lag, self._describe_offsets = describe_lag, describe_offsets
-        self._wanted = {name: config for pipe in pipes for name, config in pipe.configs.items()}
+        self._target_configs = {name: config for pipe in pipes for name, config in pipe.configs.items()}
 
     def request_target_state(self, deadline_s: float) -> str:
-        """Request the target state until all of it is accepted; return what is not by `deadline_s` (monotonic)."""
+        """Request the target state until all requests are accepted.
+
+        Returns a message about a request that is not accepted by `deadline_s` (monotonic), or "".
+        """
         calls = [
-            Call("PUT", f"/connectors/{name}/config", dict(config)) for name, config in self._wanted.items()
+            Call("PUT", f"/connectors/{name}/config", dict(config))
+            for name, config in self._target_configs.items()
         ]
-        calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._wanted]
+        calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._target_configs]
         calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
         calls += [Call("DELETE", f"/connectors/{name}") for name in (HANGING, *hostile.SINKS)]
         for request in calls:
-            why = self._until_accepted(request, deadline_s)
-            if why:
-                return why
+            error = self._send_until_accepted(request, deadline_s)
+            if error:
+                return error
         return ""
 
     def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
-        """Wait for the target state; return what is missing at `deadline_s`. `feeder` must be stopped.
+        """Wait for the target state; return what is missing at `deadline_s` (monotonic), or "".
 
-        A request without a response may still be executed now; its changes are reverted.
+        `feeder` must be stopped. A request without a response may still be executed late; its changes are reverted.
         """
-        undone_s = time.monotonic()
+        reverted_s = time.monotonic()
         while missing := self.missing(feeder):
             now_s = time.monotonic()
             if now_s > deadline_s:
                 return missing
-            if now_s > undone_s + _REVERT_INTERVAL_S:
-                undone_s = now_s
-                self._undo()
+            if now_s > reverted_s + _REVERT_INTERVAL_S:
+                reverted_s = now_s
+                self._revert_late_changes()
             time.sleep(_POLL_INTERVAL_S)
         return ""
 
@@ -88,52 +92,56 @@ class Settling:
             last = pipe.last()
             if feeder is not None and last != (written := feeder.count_written(pipe)) - 1:
                 offsets = self._describe_offsets(pipe)
-                return f"the last line of {pipe.name} is {last}, of {written} that were written; {offsets}"
+                return f"the last delivered line of {pipe.name} is {last}, {written} were written; {offsets}"
             if lag := self._describe_lag(pipe):
                 return f"{pipe.name}: {lag}"
         return ""
 
-    def _undo(self) -> None:
+    def _revert_late_changes(self) -> None:
         for member in self._members.up()[:1]:
             response = self._clients.ask(member, Call("GET", _ALL))
-            if response is not None and response[0] in _DONE:
-                for request in list_corrections(response[1], self._wanted):
+            if response is not None and response[0] in _ACCEPTED:
+                for request in list_corrections(response[1], self._target_configs):
                     self._clients.ask(member, request)
 
-    def _until_accepted(self, request: Call, deadline_s: float) -> str:
+    def _send_until_accepted(self, request: Call, deadline_s: float) -> str:
         turn = 0
         while True:
             up = self._members.up()
             response = self._clients.ask(up[turn % len(up)], request) if up else None
             accepted = response is not None and (
-                response[0] in _DONE or (request.method == "DELETE" and response[0] == _NOT_FOUND)
+                response[0] in _ACCEPTED or (request.method == "DELETE" and response[0] == _NOT_FOUND)
             )
             if accepted:
                 return ""
             if time.monotonic() > deadline_s:
-                return f"{request.method} {request.path} is not accepted: {response}"
+                return f"{request.method} {request.path} was not accepted: {response}"
             turn += 1
             time.sleep(_POLL_INTERVAL_S)
 
     def _describe_missing(self, member: Member) -> str:
         health = self._clients.ask(member, Call("GET", "/health"))
-        if health is None or health[0] not in _DONE:
-            return f"its health is {health}"
+        if health is None or health[0] not in _ACCEPTED:
+            return f"health: {health}"
         response = self._clients.ask(member, Call("GET", _ALL))
-        if response is None or response[0] not in _DONE:
-            return f"its connectors are {response}"
+        if response is None or response[0] not in _ACCEPTED:
+            return f"connectors: {response}"
         workers = {each.worker_id for each in self._members.up()}
-        return describe_difference(response[1], set(self._wanted), workers)
+        return describe_difference(response[1], set(self._target_configs), workers)
 
 
-def list_corrections(connectors: dict[str, Any], wanted: Mapping[str, Mapping[str, str]]) -> list[Call]:
+def list_corrections(
+    connectors: dict[str, Any], target_configs: Mapping[str, Mapping[str, str]]
+) -> list[Call]:
     """Return the requests that restore the target connectors, configs and states on a worker. Pure.
 
-    `connectors`: the response of `GET /connectors` with status and info; `wanted`: target configs by name.
+    `connectors`: the response of `GET /connectors` with status and info; `target_configs`: configs by connector name.
     """
-    requests = [Call("DELETE", f"/connectors/{name}") for name in sorted(connectors.keys() - wanted.keys())]
-    for name in sorted(connectors.keys() & wanted.keys()):
-        entry, config = connectors[name], dict(wanted[name])
+    requests = [
+        Call("DELETE", f"/connectors/{name}") for name in sorted(connectors.keys() - target_configs.keys())
+    ]
+    for name in sorted(connectors.keys() & target_configs.keys()):
+        entry, config = connectors[name], dict(target_configs[name])
         if entry["info"]["config"] != {**config, "name": name}:
             requests.append(Call("PUT", f"/connectors/{name}/config", config))
         if entry["status"]["connector"]["state"] in _HALTED:
@@ -144,7 +152,7 @@ def list_corrections(connectors: dict[str, Any], wanted: Mapping[str, Mapping[st
 def describe_difference(connectors: dict[str, Any], names: set[str], workers: set[str]) -> str:
     """Return how a worker's `GET /connectors?expand=status` differs from the target state; empty if not. Pure."""
     if connectors.keys() != names:
-        return f"it shows the connectors {sorted(connectors)}"
+        return f"unexpected connectors: {sorted(connectors)}"
     for name, entry in sorted(connectors.items()):
         status = entry["status"]
         parts = [status["connector"], *status["tasks"]]

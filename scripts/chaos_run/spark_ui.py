@@ -23,8 +23,8 @@ class SparkUi:
         """Create the client without sending a request."""
         self._url = f"http://{HOST}:{port}"
 
-    def lanes(self) -> list[int]:
-        """Return the running jobs of lanes; empty if Spark does not respond."""
+    def list_lane_jobs(self) -> list[int]:
+        """Return the ids of the running jobs of lanes; empty if Spark does not respond."""
         try:
             with httpx2.Client(base_url=self._url, timeout=TIMEOUT_S, trust_env=False) as client:
                 [application] = client.get("/api/v1/applications").raise_for_status().json()

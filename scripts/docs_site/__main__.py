@@ -1,4 +1,4 @@
-"""Build the documentation site, and check it: `./scripts/docs`."""
+"""Builds the documentation site and checks it: `./scripts/docs`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from scripts.docs_site.check import problems
-from scripts.docs_site.stage import stage
+from scripts.docs_site.check import find_problems
+from scripts.docs_site.pages import stage
 from scripts.environments import locked_environment
 
 ROOT: Final = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ PAGES: Final = ROOT / "build" / "docs" / "pages"
 SITE: Final = ROOT / "build" / "docs" / "site"
 ASSETS: Final = tuple(Path(__file__).with_name(name) for name in ("iframe-worker.js", "site.css"))
 BUILD_TIMEOUT_S: Final = 300.0
-QUIET: Final = {"NO_MKDOCS_2_WARNING": "1"}
+ENVIRONMENT: Final = {"NO_MKDOCS_2_WARNING": "1"}
 """Suppresses the theme's notice about its successor Zensical, which reads the same mkdocs.yml."""
 
 
@@ -31,10 +31,10 @@ def build() -> list[str]:
     (PAGES / "assets").mkdir()
     for asset in ASSETS:
         (PAGES / "assets" / asset.name).write_bytes(asset.read_bytes())
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(python), "-m", "mkdocs", "build", "--strict"],
         cwd=ROOT,
-        env=os.environ | QUIET,
+        env=os.environ | ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -42,17 +42,17 @@ def build() -> list[str]:
         timeout=BUILD_TIMEOUT_S,
         check=False,
     )
-    warned = [line for line in done.stdout.splitlines() if line and not line.startswith("INFO")]
-    if done.returncode and not warned:
-        warned = [f"mkdocs exited with {done.returncode}."]
-    return warned or problems(SITE)
+    warnings = [line for line in completed.stdout.splitlines() if line and not line.startswith("INFO")]
+    if completed.returncode and not warnings:
+        warnings = [f"mkdocs exited with {completed.returncode}."]
+    return warnings or find_problems(SITE)
 
 
 def serve(port: int) -> None:
     """Serve the site on the loopback interface until Ctrl-C."""
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(SITE))
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        print(f"http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
+        print(f"Serving on http://127.0.0.1:{server.server_port}/ (Ctrl-C to stop)", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -65,13 +65,17 @@ def main() -> int:
     parser.add_argument(
         "--serve", action="store_true", help="serve the site on the loopback interface afterwards"
     )
-    parser.add_argument("--port", type=int, default=8000, help="port to serve it on (default: 8000)")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port on which the site is served (default: 8000)"
+    )
     arguments = parser.parse_args()
-    if faults := build():
-        print("\n".join(faults), file=sys.stderr)
+    if problem_messages := build():
+        print("\n".join(problem_messages), file=sys.stderr)
         return 1
     pages = sum(1 for _ in SITE.rglob("*.html"))
-    print(f"{pages} pages in {SITE.relative_to(ROOT)}; open index.html there, with or without a server")
+    print(
+        f"Built {pages} pages in {SITE.relative_to(ROOT)}; index.html can be opened with or without a server"
+    )
     if arguments.serve:
         serve(arguments.port)
     return 0

@@ -1,4 +1,4 @@
-"""Check the built site: links, anchors, images, the search index, and that nothing is loaded from other hosts."""
+"""Checks the built site: links, anchors, images, the search index, and that nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOADED: Final = {
     "video": "src",
     "link": "href",
 }
-"""Attributes whose addresses a browser requests by itself."""
+"""Attributes whose addresses a browser loads with the page, by element."""
 NOT_FOUND: Final = "404.html"
 """The page that a server returns for any unknown URL, so its links are relative to the root of the site."""
 _MARKUP: Final = re.compile(r"^ *(?:[-*] |\d+\. |\|.*\|$|#+ |```)", re.MULTILINE)
@@ -79,7 +79,7 @@ def read_page(html: str) -> Page:
     return reader.page
 
 
-def problems(site: Path) -> list[str]:
+def find_problems(site: Path) -> list[str]:
     """Return a message for each problem of the site in the directory `site`."""
     pages = {
         str(path.relative_to(site)): read_page(path.read_text(encoding="utf-8"))
@@ -88,42 +88,44 @@ def problems(site: Path) -> list[str]:
     if not pages:
         return [f"There are no pages in {site}."]
     faults = [
-        f"{name}: {fault}" for name, page in pages.items() for fault in _faults(name, page, pages, site)
+        f"{name}: {problem}"
+        for name, page in pages.items()
+        for problem in _yield_problems(name, page, pages, site)
     ]
-    return faults + _search_problems(site, pages)
+    return faults + _find_search_problems(site, pages)
 
 
-def _faults(name: str, page: Page, pages: Mapping[str, Page], site: Path) -> Iterator[str]:
+def _yield_problems(name: str, page: Page, pages: Mapping[str, Page], site: Path) -> Iterator[str]:
     for address in page.loads:
         if urlsplit(address).netloc:
             yield f"loads {address} from another host"
     for address in [*page.links, *page.loads]:
-        if fault := _link_fault(name, address, pages, site):
-            yield f"{fault}: {address}"
+        if problem := _find_link_problem(name, address, pages, site):
+            yield f"{problem}: {address}"
     for markup in page.markup:
         yield f"has Markdown that was not converted: {markup!r}"
 
 
-def _link_fault(name: str, address: str, pages: Mapping[str, Page], site: Path) -> str | None:
+def _find_link_problem(name: str, address: str, pages: Mapping[str, Page], site: Path) -> str | None:
     parts = urlsplit(address)
     if parts.scheme or parts.netloc:
         return None
     path, anchor = unquote(parts.path), unquote(parts.fragment)
     if path.startswith("/") and name != NOT_FOUND:
-        return "link from the root of the server, which may have other sites"
+        return "link relative to the root of the server, which may host other sites"
     top = site.resolve()
     target = (top / path.lstrip("/") if path.startswith("/") else top / Path(name).parent / path).resolve()
     if not path:
         target = top / name
     if not target.is_relative_to(top) or not target.is_file():
         # URLs of directories require a server that returns their index.html, but the pages also work as files.
-        return None if target == top and name == NOT_FOUND else "link to a file that the site does not have"
+        return None if target == top and name == NOT_FOUND else "link to a missing file"
     if anchor and target.suffix == ".html" and anchor not in pages[str(target.relative_to(top))].anchors:
-        return "link to an anchor that its page does not have"
+        return "link to a missing anchor"
     return None
 
 
-def _search_problems(site: Path, pages: Mapping[str, Page]) -> list[str]:
+def _find_search_problems(site: Path, pages: Mapping[str, Page]) -> list[str]:
     index = site / "search" / "search_index.json"
     if not index.is_file():
         return ["The site has no search index."]

@@ -1,5 +1,5 @@
-// Browsers start no workers for pages that are opened as files, so there the search runs in a hidden frame.
-// The theme would load a script of this name from another host; mkdocs.yml names this one.
+// Browsers do not start workers for pages that are opened as files, so the search then runs in a hidden frame.
+// The theme would load a script with this name from another host; mkdocs.yml selects this file instead.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
 
-/** Prints Kafka's own config definitions as JSON, by the names given as NAME=CLASS; without documentation. */
+/** Prints Kafka's config definitions without documentation as JSON. Each argument NAME=CLASS names a definition. */
 public class ConfigDefinitions {
     public static void main(String[] arguments) throws Exception {
         Map<String, Object> found = new LinkedHashMap<>();
@@ -24,7 +24,7 @@ public class ConfigDefinitions {
         System.out.println(mapper.writeValueAsString(found));
     }
 
-    /** Takes what a worker uses: the field of its own definition, or what a method without parameters returns. */
+    /** Returns the definition that a worker uses: a static field of the class, or the result of a method. */
     private static ConfigDef definition(Class<?> owner) throws Exception {
         for (Field field : owner.getDeclaredFields()) {
             if (ConfigDef.class.isAssignableFrom(field.getType())) {
@@ -39,7 +39,7 @@ public class ConfigDefinitions {
                 return (ConfigDef) method.invoke(null);
             }
         }
-        // DistributedConfig checks its algorithms by a Crypto, and takes the JVM's own when nobody says otherwise.
+        // DistributedConfig validates algorithms with a Crypto, by default with the JVM's providers.
         Class<?> crypto = Class.forName("org.apache.kafka.connect.runtime.distributed.Crypto");
         Method method = owner.getDeclaredMethod("config", crypto);
         method.setAccessible(true);

@@ -13,7 +13,7 @@ import org.apache.kafka.common.config.ConfigDef.Width;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
 
-/** Prints what Kafka's ConfigDef makes of values, checks, dependents and recommenders, as JSON. */
+/** Prints, as JSON, the results of Kafka's ConfigDef for values, validators, dependents and recommenders. */
 public class ConfigSemantics {
     private static final List<String> TEXTS = Arrays.asList(
         "", " ", "a", " a ", "a,b", " a , b ", "a,,b", ",", "a,", "true", "TRUE", " False ", "yes", "0", "-1", "+5", "007", " 12 ",
@@ -82,7 +82,7 @@ public class ConfigSemantics {
         }
     }
 
-    /** Recommends numbers that depend on `kind`, which can hide its dependents, or break their recommender. */
+    /** Recommends numbers depending on `kind`, whose value can hide the dependents or make their recommender fail. */
     private static final class Sizes implements ConfigDef.Recommender {
         @Override
         public List<Object> validValues(String name, Map<String, Object> parsed) {

@@ -24,10 +24,10 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /**
- * Runs Kafka's converters over cases (a JSON file, named by the argument) and prints what came of each.
+ * Runs Kafka's converters on the cases in a JSON file, which the argument names, and prints the results.
  *
- * <p>A value is `null` or an object whose one member is named for its Java class; a schema is an object with what is set. The cases
- * are made, and the answers read, in Python.
+ * <p>A value is `null` or an object with one member, which is named after the Java class. A schema is an object with the attributes
+ * that are set. Python code generates the cases and reads the results.
  */
 public class ConverterCases {
     private static final JsonNodeFactory NODES = JsonNodeFactory.withExactBigDecimals(true);

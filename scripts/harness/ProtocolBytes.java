@@ -33,8 +33,8 @@ import org.eclipse.jetty.client.Request;
 import org.eclipse.jetty.http.HttpFields;
 
 /**
- * Prints vectors of bytes as JSON: metadata and assignments of groups, signatures of internal requests, files of offsets (the first
- * argument is their directory), and the entries of texts of properties files (the second argument names a JSON file with the texts).
+ * Prints test vectors as JSON: metadata and assignments of groups, signatures of internal requests, offset files (the first argument
+ * is their directory), and the entries of properties files (the second argument names a JSON file with their texts).
  */
 public class ProtocolBytes {
     private static final String URL = "http://w1:8083/";
@@ -46,7 +46,7 @@ public class ProtocolBytes {
 
     public static void main(String[] arguments) throws Exception {
         Path offsets = Path.of(arguments[0]);
-        // Some texts have halves of surrogate pairs, which UTF-8 lacks.
+        // Some texts contain unpaired surrogates, which UTF-8 cannot encode.
         ObjectMapper mapper = JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
         Map<String, Object> printed = new LinkedHashMap<>();
         printed.put("group", group());
@@ -95,7 +95,7 @@ public class ProtocolBytes {
         return HexFormat.of().formatHex(bytes);
     }
 
-    /** Returns the headers that Connect adds to an internal request, with the key and the body they belong to. */
+    /** Returns the headers that Connect adds to an internal request, with the key and the body. */
     private static Map<String, String> signature(String body) {
         String key = "0".repeat(32);
         String algorithm = "HmacSHA256";
@@ -121,7 +121,7 @@ public class ProtocolBytes {
         return vector;
     }
 
-    /** Writes maps as FileOffsetBackingStore.save does. */
+    /** Writes maps in the format of FileOffsetBackingStore.save. */
     private static void write(Path directory) throws IOException {
         Map<String, HashMap<byte[], byte[]>> maps = new LinkedHashMap<>();
         for (String name : List.of("empty", "nulls", "shared", "hundred", "twelve")) {
@@ -151,7 +151,7 @@ public class ProtocolBytes {
         }
     }
 
-    /** Returns the entries of the files that Kraal wrote, read as FileOffsetBackingStore.load does. */
+    /** Returns the entries of the files that Kraal wrote, read like FileOffsetBackingStore.load. */
     private static Map<String, List<String>> read(Path directory) throws Exception {
         Map<String, List<String>> files = new LinkedHashMap<>();
         for (String name : List.of("empty", "nulls", "store", "thirteen")) {

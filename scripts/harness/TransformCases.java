@@ -22,18 +22,18 @@ import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /**
- * Prints, as JSON, what Connect's own transforms and predicates make of the cases in the file FILE, or, with more
- * arguments, what the classes named define as their config.
+ * Prints, as JSON, the results of Connect's transforms and predicates for the cases in the file FILE. With additional
+ * arguments, which are class names, prints the config definitions of these classes instead.
  *
- * A case is {config, records}; a record is {topic, partition, offset (a sink's), timestamp, key, value, headers}, its
- * data as texts of JSON: an object of exactly `schema` and `payload` has a schema, anything else has none.
+ * A case is {config, records}. A record is {topic, partition, offset (of a sink record), timestamp, key, value, headers}.
+ * Data is JSON text; an object with exactly `schema` and `payload` has a schema, any other text has none.
  */
 public class TransformCases {
     private static final ObjectMapper MAPPER = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
     private static final JsonConverter WITH_SCHEMAS = converter(true);
     private static final JsonConverter WITHOUT_SCHEMAS = converter(false);
 
-    /** One transform under its condition. */
+    /** A transform with its optional predicate. */
     private record Stage(String alias, Transformation<?> transformation, Predicate<?> predicate, boolean negate) { }
 
     public static void main(String[] arguments) throws Exception {
@@ -224,7 +224,7 @@ public class TransformCases {
         return keys;
     }
 
-    /** What the key's validator says of a few texts. */
+    /** Returns the errors of the key's validator for a few texts. */
     private static Map<String, String> refused(ConfigDef.ConfigKey key) {
         Map<String, String> said = new LinkedHashMap<>();
         if (key.validator == null) {

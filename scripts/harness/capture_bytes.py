@@ -3,9 +3,10 @@
     python -m scripts.harness.capture_bytes
 
 Writes `group.json` and `signatures.json` of `protocol`, `java-*.bin` and `java-read.txt` of `offsets`, and
-`properties.jsonl` of `config`, for the current version. Before the first run for a new version, copy `kraal-*.bin`
-and `properties.jsonl` from the previous version: Java reads the former, which Kraal wrote, into `java-read.txt`, and
-parses the texts of the latter again. Requires Java's compiler and the jars of `connect`; takes seconds.
+`properties.jsonl` of `config`, for the current version. Before the first run for a new version, copy `kraal-*.bin` and
+`properties.jsonl` from the previous version. Java reads the entries of `kraal-*.bin`, which Kraal wrote, into
+`java-read.txt`, and parses the texts in `properties.jsonl` again. Requires Java's compiler and the jars of `connect`;
+takes seconds.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     python -m scripts.harness.capture_config_golden [--all]
 
 Writes `config/VERSION` with small Java programs: the definitions of Kafka's classes (`definitions.json`), and the
-results of parsing values (`semantics.json`). Then it completes the cases in `rest/VERSION`, in the files
-`validate.jsonl` and `plugins.jsonl`: it adds `status` and `body` to each line without them, or with `--all` to every
+results of parsing values (`semantics.json`). Then completes the cases in the files `validate.jsonl` and
+`plugins.jsonl` of `rest/VERSION`: adds `status` and `body` to the lines without them, or with `--all` to every
 line. The request of a case depends on its keys:
 
 - `path`: GET of this path; else
-- `request`: validation for `plugin`, by a worker with the override policy `policy` and the group `group`, if given,
-  and by a standalone worker if `mode` is `standalone`; else
+- `request`: validation for `plugin`. The optional keys `policy`, `group` and `mode` select the worker's override
+  policy, group and mode; else
 - `plugin`: description of the plugin, with `query` if given.
 
 Documentation is removed, because Kraal's differs. Takes a minute. Requires Java's compiler, and the jars of `broker`
@@ -46,15 +46,15 @@ DEFINITIONS = {
 GROUP = "golden-config"
 START_TIMEOUT_S = 90.0
 
-Question = dict[str, Any]
+Case = dict[str, Any]
 
 
 def run_program(program: str, *arguments: str) -> Any:
     """Run a Java program of this directory; return the JSON that it prints."""
     source = Path(__file__).parent / program
     command = [str(find_java()), "-cp", class_path(), str(source), *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
-    return json.loads(done.stdout)
+    completed = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
+    return json.loads(completed.stdout)
 
 
 def write(path: Path, content: object) -> None:
@@ -63,24 +63,24 @@ def write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def choose_worker(question: Question) -> tuple[str, str, str]:
-    """Return the mode, the override policy and the group of the worker for a question."""
-    mode = str(question.get("mode", "distributed"))
-    return mode, str(question.get("policy", "All")), str(question.get("group", GROUP))
+def choose_worker(case: Case) -> tuple[str, str, str]:
+    """Return the mode, the override policy and the group of the worker for a case."""
+    mode = str(case.get("mode", "distributed"))
+    return mode, str(case.get("policy", "All")), str(case.get("group", GROUP))
 
 
-def ask(client: httpx2.Client, question: Question) -> None:
-    """Add a worker's response to a question."""
-    if "path" in question:
-        response = client.get(question["path"])
-    elif "request" in question:
-        path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config/validate"
-        response = client.put(path, json=question["request"])
+def send(client: httpx2.Client, case: Case) -> None:
+    """Add a worker's response to a case."""
+    if "path" in case:
+        response = client.get(case["path"])
+    elif "request" in case:
+        path = f"/connector-plugins/{quote(case['plugin'], safe='')}/config/validate"
+        response = client.put(path, json=case["request"])
     else:
-        path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config{question.get('query', '')}"
+        path = f"/connector-plugins/{quote(case['plugin'], safe='')}/config{case.get('query', '')}"
         response = client.get(path)
-    question["status"] = response.status_code
-    question["body"] = remove_documentation(response.json())
+    case["status"] = response.status_code
+    case["body"] = remove_documentation(response.json())
 
 
 def remove_documentation(body: Any) -> Any:
@@ -100,48 +100,48 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
         worker = java_standalone(bootstrap, directory, extra)
     else:
         worker = distributed("java", bootstrap, directory, group=group, extra=extra)
-    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process)
+    wait_until(
+        "the worker was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process
+    )
     return worker
 
 
-def answer_all(questions: list[Question], directory: Path) -> None:
-    """Send each question to its worker, one worker after the other."""
+def send_all(cases: list[Case], directory: Path) -> None:
+    """Send the request of each case to its worker, one worker after the other."""
     broker = Broker(directory / "kafka", free_port())
     broker.start()
     try:
-        for number, kind in enumerate(sorted({choose_worker(each) for each in questions})):
+        for number, kind in enumerate(sorted({choose_worker(each) for each in cases})):
             worker = start(broker.bootstrap, directory / f"worker-{number}", *kind)
             try:
                 with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
-                    for question in questions:
-                        if choose_worker(question) == kind:
-                            ask(client, question)
+                    for case in cases:
+                        if choose_worker(case) == kind:
+                            send(client, case)
             finally:
                 worker.stop()
     finally:
         broker.stop()
 
 
-def main(*, again: bool) -> None:
+def main(*, every: bool) -> None:
     """Capture the missing responses, or all of them."""
     names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
     write(GOLDEN / "config" / CURRENT / "definitions.json", run_program("ConfigDefinitions.java", *names))
     write(GOLDEN / "config" / CURRENT / "semantics.json", run_program("ConfigSemantics.java"))
     files = [GOLDEN / "rest" / CURRENT / f"{family}.jsonl" for family in ("plugins", "validate")]
-    questions_by_file = {
+    cases_by_file = {
         path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files
     }
-    pending = [
-        each for questions in questions_by_file.values() for each in questions if again or "body" not in each
-    ]
+    pending = [each for cases in cases_by_file.values() for each in cases if every or "body" not in each]
     if not pending:
         return
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
-        answer_all(pending, Path(name))
-    for path, questions in questions_by_file.items():
-        lines = (json.dumps(each, ensure_ascii=False) for each in sorted(questions, key=itemgetter("name")))
+        send_all(pending, Path(name))
+    for path, cases in cases_by_file.items():
+        lines = (json.dumps(each, ensure_ascii=False) for each in sorted(cases, key=itemgetter("name")))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(again="--all" in sys.argv[1:])
+    main(every="--all" in sys.argv[1:])

@@ -70,7 +70,7 @@ def encode_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -
 
 
 def decode_rows(rows: list[Case]) -> list[Case]:
-    """Return the rows with the values that JsonConverter decodes now; containers have no text."""
+    """Return the rows with the values that JsonConverter decodes; containers have no text."""
     results = capture_results(
         [
             make_decoding_case(
@@ -89,9 +89,9 @@ def decode_rows(rows: list[Case]) -> list[Case]:
 def _make_row(result: Case) -> Case:
     ((kind, inner),) = (result.get("value") or {None: None}).items()
     text = str(inner).lower() if kind == "boolean" else inner if kind in {None, "string"} else str(inner)
-    scalar = kind not in {"bytes", "map", "list", "struct"}
+    is_scalar = kind not in {"bytes", "map", "list", "struct"}
     return {
-        "text": text if scalar else None,
+        "text": text if is_scalar else None,
         "class": kind and CLASSES[kind],
         "schema": (result.get("schema") or {}).get("type"),
         "error": result.get("error"),
@@ -113,7 +113,7 @@ def write_lines(name: str, rows: list[Case]) -> None:
     """Write a JSON array, one element per line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows)
     (GOLDEN / "converters" / CURRENT / name).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    print(f"{len(rows)} in {name}")
+    print(f"Wrote {len(rows)} cases to {name}")
 
 
 def main() -> None:
@@ -121,8 +121,8 @@ def main() -> None:
     cases = converter_cases.cases()
     results = zip(cases, capture_results(cases), strict=True)
     write_lines("cases.json", [{**case, "answer": result} for case, result in results])
-    both = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
-    write_lines("json_from_connect.json", encode_rows(JSON, json_pairs(), both))
+    json_configs = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
+    write_lines("json_from_connect.json", encode_rows(JSON, json_pairs(), json_configs))
     write_lines("string_from_connect.json", encode_rows(f"{STORAGE}StringConverter", string_pairs(), [{}]))
     name = "json_to_connect.json"
     rows = json.loads((GOLDEN / "converters" / CURRENT / name).read_text("utf-8"))

@@ -25,7 +25,7 @@ from kraal.broker.broker import Broker, free_port
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import Worker, distributed
 
-QUICK = {
+WORKER_PROPERTIES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
     "scheduled.rebalance.max.delay.ms": "2000",
@@ -41,7 +41,7 @@ Row = dict[str, str | int | None]
 
 
 class GroupRecorder:
-    """Records all distinct pairs of metadata and assignment of the members of a group, in order."""
+    """A recorder of all distinct pairs of metadata and assignment of the members of a group, in order."""
 
     def __init__(self, bootstrap: str, group: str, protocol: str) -> None:
         """Create a recorder; `protocol` is the `connect.protocol` of the workers."""
@@ -52,22 +52,22 @@ class GroupRecorder:
     @contextmanager
     def record(self) -> Iterator[None]:
         """Poll the group until the end of the context."""
-        over = threading.Event()
+        stopped = threading.Event()
 
         def poll() -> None:
-            while not over.wait(POLL_INTERVAL_S):
+            while not stopped.wait(POLL_INTERVAL_S):
                 with suppress(KafkaException):  # the coordinator is not yet available
-                    self._look()
+                    self._poll_group()
 
         thread = threading.Thread(target=poll)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            stopped.set()
             thread.join()
 
-    def _look(self) -> None:
+    def _poll_group(self) -> None:
         for group in self._admin.list_groups(self._group, timeout=10):
             for member in group.members:
                 row: Row = {
@@ -103,7 +103,7 @@ def dump(bootstrap: str, topic: str) -> list[Row]:
 
 
 class Story:
-    """The requests that make the workers write every kind of record."""
+    """A sequence of requests with which the workers write every kind of record."""
 
     def __init__(self, directory: Path, workers: Sequence[Worker]) -> None:
         """Write the source's file without sending requests."""
@@ -141,20 +141,20 @@ class Story:
     def ask(self, method: str, path: str, body: object = None) -> None:
         """Send a request to the first worker; repeat it while a rebalance is in progress."""
 
-        def answered() -> bool:
+        def is_accepted() -> bool:
             response = self._client.request(method, path, json=body)
             if response.status_code != httpx2.codes.CONFLICT:
                 response.raise_for_status()
             return response.is_success
 
-        wait_until(f"{method} {path} succeeded", answered, timeout_s=START_TIMEOUT_S)
+        wait_until(f"{method} {path} succeeded", is_accepted, timeout_s=START_TIMEOUT_S)
 
     def wait_until_running(self, name: str, tasks: int) -> None:
         """Wait until a connector and all of its tasks run."""
         self.wait_for_states(name, lambda states: states == ["RUNNING"] * (tasks + 1))
 
     def wait_for_states(self, name: str, done: Callable[[list[str]], bool]) -> None:
-        """Wait until `done` with the states of a connector and its tasks."""
+        """Wait until `done` returns True for the states of a connector and its tasks."""
 
         def poll() -> bool:
             response = self._client.get(f"/connectors/{name}/status")
@@ -163,7 +163,7 @@ class Story:
             body = response.json()
             return done([each["state"] for each in (body["connector"], *body["tasks"])])
 
-        wait_until(f"{name} reached its state", poll, timeout_s=START_TIMEOUT_S)
+        wait_until(f"{name} and its tasks were in the expected states", poll, timeout_s=START_TIMEOUT_S)
 
 
 def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Row]]:
@@ -174,21 +174,21 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
     def start() -> None:
         directory_of_worker = directory / f"{group}-{len(workers)}"
         directory_of_worker.mkdir(parents=True)
-        extra = QUICK | {"connect.protocol": protocol}
+        extra = WORKER_PROPERTIES | {"connect.protocol": protocol}
         workers.append(distributed("java", bootstrap, directory_of_worker, group=group, extra=extra))
         wait_until(
-            "it was healthy",
+            "the worker was healthy",
             workers[-1].rest.is_healthy,
             timeout_s=START_TIMEOUT_S,
             program=workers[-1].process,
         )
 
-    blobs = GroupRecorder(bootstrap, group, protocol)
+    recorder = GroupRecorder(bootstrap, group, protocol)
     try:
-        with blobs.record():
+        with recorder.record():
             start()
             Story(directory, workers).play()
-            start()  # takes over a part of the work, with revocations if the protocol has them
+            start()  # takes over a part of the work, with revocations if the protocol supports them
             time.sleep(3.0)
             workers.pop().stop()  # its work is reassigned, after a delay if the protocol has one
             time.sleep(4.0)
@@ -197,7 +197,7 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
             worker.stop()
     topics = {"configs": "config", "statuses": "status", "offsets": "offset"}
     rows = {name: dump(bootstrap, f"{group}-{topic}") for name, topic in topics.items()}
-    return {"group": blobs.rows, **rows}
+    return {"group": recorder.rows, **rows}
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -206,7 +206,7 @@ def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def main(target: Path) -> None:
-    """Capture with every protocol; keep the topics of `sessioned`, which are the same with each."""
+    """Capture with every protocol. Write only the topics of `sessioned`, which do not depend on the protocol."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         directory = Path(name)

@@ -2,8 +2,9 @@
 
     python -m scripts.harness.capture_records
 
-Writes `records/VERSION`, by a distributed worker without exactly-once support (with its REST responses and, in
-`offsets/VERSION`, its offsets) and by one with it; and `standalone-*.bin` in `offsets/VERSION`, by a standalone worker.
+Writes `records/VERSION` with two distributed workers, one without and one with exactly-once support; the REST responses
+and, in `offsets/VERSION`, the offsets are those of the first. Also writes `offsets/VERSION/standalone-*.bin` with a
+standalone worker.
 Takes two minutes. Requires the jars of `broker` and `connect`.
 """
 
@@ -33,11 +34,11 @@ SINK = "FileStreamSink"
 EXTRA = {"offset.flush.interval.ms": "1000", "offset.storage.partitions": "5"}
 SETTLE_S = 2.0
 """Time after which the effects of a request that changes no states, such as a restart, are complete."""
-ODD = 'a"b\\/ \u00e9\x01\x1f<tab>\t\b\f\r\n\U0001f600'
+TEXT_WITH_ESCAPES = 'a"b\\/ \u00e9\x01\x1f<tab>\t\b\f\r\n\U0001f600'
 
 
 class Dialog:
-    """Requests to a worker, and its responses as text."""
+    """A client that records the requests to a worker and its responses as text."""
 
     def __init__(self, worker: Worker, topic: str) -> None:
         """Create the client without sending a request."""
@@ -48,11 +49,11 @@ class Dialog:
     def ask(self, method: str, path: str, body: object = None) -> httpx2.Response:
         """Send a request, and repeat it while a rebalance is in progress; record and return the response."""
 
-        def answer() -> httpx2.Response | None:
+        def send() -> httpx2.Response | None:
             response = self._client.request(method, quote(path, safe="/?&=+"), json=body)
             return None if "rebalance" in response.text else response
 
-        response = wait_for(f"{method} {path} succeeded", answer)
+        response = wait_for(f"{method} {path} succeeded", send)
         self.lines.append(f"{method} {path} ({response.status_code}, {response.text!r})")
         return response
 
@@ -92,14 +93,14 @@ class Dialog:
 
 
 def wait_for(what: str, read: Callable[[], httpx2.Response | None]) -> httpx2.Response:
-    """Wait until there is a response, and return it."""
+    """Wait until `read` returns a response; return it."""
     responses: list[httpx2.Response] = []
 
-    def is_there() -> bool:
+    def has_response() -> bool:
         responses.extend(filter(None, [read()]))
         return bool(responses)
 
-    wait_until(what, is_there, timeout_s=START_TIMEOUT_S)
+    wait_until(what, has_response, timeout_s=START_TIMEOUT_S)
     return responses[0]
 
 
@@ -137,7 +138,7 @@ def play(dialog: Dialog) -> None:
 
 
 def ask_for_errors(dialog: Dialog) -> None:
-    """Send requests for nonexistent connectors and with names that do not match."""
+    """Send requests for nonexistent connectors, and with names that do not match the config."""
     for path in ("", "/status", "/tasks", "/tasks/0/status", "/config", "/topics"):
         dialog.ask("GET", f"/connectors/nope{path}")
     for path in ("my-sink-2", "bad"):
@@ -159,9 +160,9 @@ def ask_for_errors(dialog: Dialog) -> None:
     dialog.ask("PATCH", "/connectors/nope/config", {"a": "b"})
 
 
-def play_odd_ones(dialog: Dialog) -> None:
-    """Create a connector whose config values require escapes, and restart and delete a failing sink."""
-    dialog.create("odd \u00e9-1", SOURCE, "in2.txt", weird=ODD)
+def play_edge_cases(dialog: Dialog) -> None:
+    """Create a connector with a config value that requires escapes, and restart and delete a failing sink."""
+    dialog.create("odd \u00e9-1", SOURCE, "in2.txt", weird=TEXT_WITH_ESCAPES)
     dialog.wait_for_position("odd \u00e9-1", 4)
     dialog.create("bad-sink", SINK, "nodir/x")
     dialog.ask("POST", "/connectors/bad-sink/restart?includeTasks=true&onlyFailed=true")
@@ -184,7 +185,7 @@ def make_files() -> None:
 
 
 def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[str, str]) -> None:
-    """Capture a distributed worker; the first one also gets the requests that do not affect records."""
+    """Capture a distributed worker. Without exactly-once support, also send requests that write no records."""
     make_files()
     group, records = f"records-{kind}", GOLDEN / "records" / CURRENT
     (directory / kind).mkdir()
@@ -192,16 +193,19 @@ def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[
     is_plain = kind == "distributed"
     try:
         wait_until(
-            "it was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process
+            "the worker was healthy",
+            worker.rest.is_healthy,
+            timeout_s=START_TIMEOUT_S,
+            program=worker.process,
         )
         dialog = Dialog(worker, "lines" if is_plain else "linese")
         play(dialog)
         if is_plain:
             ask_for_errors(dialog)
-            play_odd_ones(dialog)
+            play_edge_cases(dialog)
             text = "".join(f"{line}\n" for line in dialog.lines)
             (records / "distributed-rest.txt").write_text(text, encoding="utf-8")
-        # Before the worker stops, which would write statuses of all connectors.
+        # Read before the worker stops, because it then writes statuses of all connectors.
         for topic, name in (("config", "configs"), ("status", "status")):
             write(records / f"{kind}-{name}.jsonl", sort_by_time(dump(bootstrap, f"{group}-{topic}")))
         if is_plain:

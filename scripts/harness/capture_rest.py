@@ -3,7 +3,7 @@
     python -m scripts.harness.capture_rest
 
 Sends the requests in `rest/VERSION`, the files `errors.jsonl` and `options.jsonl`, to a distributed worker without
-connectors, and replaces the responses. For a new version, first copy the files of the previous one. Takes half a
+connectors, and replaces the responses. For a new version, first copy the files of the previous version. Takes half a
 minute; requires the jars of `broker` and `connect`.
 """
 

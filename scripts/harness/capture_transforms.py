@@ -2,9 +2,9 @@
 
     python -m scripts.harness.capture_transforms
 
-Writes `transforms/VERSION/chains.json`: the cases of `scripts.harness.transform_cases` with Connect's results, and
-`definitions.json`: the config definition of each class, and the values that its validators reject. Takes seconds;
-requires Java's compiler and the jars of `connect`.
+Writes two files in `transforms/VERSION`. `chains.json` has the cases of `scripts.harness.transform_cases` with
+Connect's results. `definitions.json` has the config definition of each class, and the values that its validators
+reject. Takes seconds; requires Java's compiler and the jars of `connect`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def run_program(*arguments: str) -> Any:
     """Run the Java program with the time zone UTC and the English locale; return the JSON that it prints."""
     java = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
     command = [*java, "-cp", class_path(), str(PROGRAM), *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
-    return json.loads(done.stdout)
+    completed = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
+    return json.loads(completed.stdout)
 
 
 def write(name: str, text: str) -> None:
@@ -40,10 +40,10 @@ def write(name: str, text: str) -> None:
 
 def main() -> None:
     """Run the cases in Java, and write them with the results."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as asked:
-        json.dump(CASES, asked)
-        asked.flush()
-        results = run_program(asked.name)
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as cases_file:
+        json.dump(CASES, cases_file)
+        cases_file.flush()
+        results = run_program(cases_file.name)
         lines = (
             json.dumps(case | result, ensure_ascii=False) for case, result in zip(CASES, results, strict=True)
         )
@@ -52,7 +52,7 @@ def main() -> None:
             entry.name for group in (TRANSFORMS_GROUP, PREDICATES_GROUP) for entry in installed(group)
         )
         names = [name for name in names if name.startswith("org.apache.kafka.")]
-        write("definitions.json", json.dumps(run_program(asked.name, *names), indent=1) + "\n")
+        write("definitions.json", json.dumps(run_program(cases_file.name, *names), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kraal.broker.broker import Broker
-from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, rebalances
+from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, read_rebalances
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker, distributed
 
@@ -24,11 +24,11 @@ class Cluster:
     def __init__(
         self, kind: str, broker: Broker, directory: Path, group: str, extra: Mapping[str, str] | None = None
     ) -> None:
-        """Create a cluster of `java` or `kraal` workers without starting it. `extra`: properties of all workers."""
+        """Create a cluster of `java` or `kraal` workers without starting it; `extra` are properties of all workers."""
         self.kind = kind
         self.group = group
         self.workers: list[Worker] = []
-        """Started workers that were not stopped with `end` or `stop`; includes killed ones."""
+        """Started workers that were not stopped with `end`, `kill` or `stop`."""
         self._killed: list[Worker] = []
         self._broker = broker
         self._directory = directory
@@ -38,7 +38,7 @@ class Cluster:
 
     @property
     def statuses(self) -> Statuses:
-        """The cluster's statuses, read since the first access, which requires that a worker is up."""
+        """The cluster's statuses. Reading starts at the first access, at which a worker must be up."""
         if self._statuses is None:
             self._statuses = Statuses(self._broker.bootstrap, self.group)
         return self._statuses
@@ -70,7 +70,7 @@ class Cluster:
         )
         wait_until(
             f"all {len(self.workers)} workers were in the group",
-            lambda: bool(known := self.generations()) and known[-1].members >= len(self.workers),
+            lambda: bool(generations := self.generations()) and generations[-1].members >= len(self.workers),
             timeout_s=START_TIMEOUT_S,
             program=worker.process,
         )
@@ -97,11 +97,11 @@ class Cluster:
         self._killed.clear()
 
     def generations(self) -> list[Rebalance]:
-        """Return all generations of the group so far, by the broker's log."""
-        return rebalances(self._broker.log, self.group)
+        """Return all generations of the group so far, according to the broker's log."""
+        return read_rebalances(self._broker.log, self.group)
 
     def leader(self) -> Worker:
-        """Return the leader of the group, as logged by the first worker with its last assignment."""
+        """Return the leader of the group, according to the first worker's log. Raises ScriptFailed."""
         text = self.workers[0].process.log.read_text(encoding="utf-8", errors="replace")
         leaders = _LEADER.findall(text)
         for worker in self.workers:
@@ -119,25 +119,27 @@ class Cluster:
         ids = {worker.rest.worker_id for worker in self.workers}
 
         def is_settled(now: Mapping[str, Status]) -> bool:
-            workers_of_instances = list(owners(now, connectors).values())
+            workers_of_instances = list(get_owners(now, connectors).values())
             counts = Counter(workers_of_instances)
-            shares = [counts[each] for each in ids]
-            even = max(shares) - min(shares) <= spread
+            loads = [counts[worker_id] for worker_id in ids]
+            is_even = max(loads) - min(loads) <= spread
             return (
                 len(workers_of_instances) == 2 * len(connectors)
-                and even
+                and is_even
                 and counts.keys() <= ids
                 and self._is_quiet()
             )
 
-        self.statuses.wait_until(f"{len(connectors)} connectors ran, evenly spread", is_settled, timeout_s)
+        self.statuses.wait_until(
+            f"{len(connectors)} connectors ran on evenly loaded workers", is_settled, timeout_s
+        )
 
     def _is_quiet(self) -> bool:
-        border = time.time() - QUIET_PERIOD_S
-        return not self.statuses.since(border) and self.generations()[-1].stable < border
+        quiet_since = time.time() - QUIET_PERIOD_S
+        return not self.statuses.since(quiet_since) and self.generations()[-1].stable_at < quiet_since
 
 
-def owners(now: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
+def get_owners(now: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
     """Return the worker of each RUNNING instance by the key of its status."""
     keys = [key for name in connectors for key in (f"connector-{name}", f"task-{name}-0")]
     return {key: now[key].worker for key in keys if key in now and now[key].state == RUNNING}

@@ -37,7 +37,7 @@ VALUES: dict[str, Node] = {
     "decimal": {"decimal": "-1.50"},
     "date": {"date": 86400000},
 }
-OWN = {
+VALUES_BY_TYPE = {
     "INT8": "byte",
     "INT16": "short",
     "INT32": "int",
@@ -82,7 +82,7 @@ def _fixed_layout_cases() -> Iterator[Case]:
         yield from _number_cases(f"{CONVERTERS}{name}Converter", kind)
     for converter in ("Boolean", "ByteArray"):
         for kind in TYPES:
-            yield encode(f"{CONVERTERS}{converter}Converter", {"type": kind}, VALUES[OWN[kind]])
+            yield encode(f"{CONVERTERS}{converter}Converter", {"type": kind}, VALUES[VALUES_BY_TYPE[kind]])
         for value in ("long", "string", "bytes", "boolean", "list", "decimal"):
             yield encode(f"{CONVERTERS}{converter}Converter", None, VALUES[value])
         yield encode(f"{CONVERTERS}{converter}Converter", None, None)
@@ -98,13 +98,13 @@ def _fixed_layout_cases() -> Iterator[Case]:
 
 def _number_cases(converter: str, kind: str) -> Iterator[Case]:
     for other in TYPES:
-        yield encode(converter, {"type": other}, VALUES[OWN[other]])
+        yield encode(converter, {"type": other}, VALUES[VALUES_BY_TYPE[other]])
     for value in ("long", "double", "string", "list", "date"):
         yield encode(converter, None, VALUES[value])
     yield encode(converter, {"type": kind, "optional": True}, None)
     if kind.startswith("FLOAT"):
         for text in ("NaN", "-Infinity", "-0.0", "1.0E-45"):
-            yield encode(converter, {"type": kind}, {OWN[kind]: text})
+            yield encode(converter, {"type": kind}, {VALUES_BY_TYPE[kind]: text})
     for data in (
         None,
         b"",

@@ -1,4 +1,4 @@
-"""Schemas and values of encoding cases, by the `id` of the same case with Spark's types in tests of columns."""
+"""Schemas and values of encoding cases, by the `id` of the same case in tests of the column path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ JSON_CONFIGS: Final = {
     "decimal numeric": {"decimal.format": "numeric"},
     "default optional kept null": {"replace.null.with.default": "false"},
 }
-"""Settings of single cases, in addition to `schemas.enable`."""
+"""Additional settings of individual cases, by `id`."""
 
 
 def json_pairs() -> dict[str, Pair]:

@@ -147,7 +147,8 @@ def _schemaless() -> Iterator[tuple[Node, Node]]:
 
 
 def _floats() -> Iterator[tuple[Node, Node]]:
-    # Java before 19 prints some floats with a superfluous digit, most of them subnormal.
+    # Before Java 19, some floats are printed with a superfluous digit. These ranges contain neither such floats nor
+    # subnormal values.
     singles = [{"float": repr(2.0**e)} for e in range(-125, 128)] + [
         {"float": repr(10.0**e / 3)} for e in range(-37, 38)
     ]
@@ -306,8 +307,8 @@ def _nested_schemas() -> Iterator[tuple[str, str]]:
         ("int32", "[[1]]"), ("int32", "[[1,2,3]]"), ("int32", "[[1,null]]"), ("boolean", "[[true,1],[true,2]]"),
     ):  # fmt: skip
         yield f'{{"type":"map","keys":{{"type":"{keys}"}},"values":{{"type":"int32"}}}}', payload
-    listed = '{"type":"array","items":{"type":"int32"}}'
-    yield f'{{"type":"map","keys":{listed},"values":{{"type":"int32"}}}}', "[[[1,2],3]]"
+    array_schema = '{"type":"array","items":{"type":"int32"}}'
+    yield f'{{"type":"map","keys":{array_schema},"values":{{"type":"int32"}}}}', "[[[1,2],3]]"
 
 
 def _logical_schemas() -> Iterator[tuple[str, str]]:

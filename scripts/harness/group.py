@@ -1,6 +1,6 @@
-"""Observes a group of workers through the broker's log and the records of the status topic.
+"""Observes a group of workers through the broker's log and the status topic.
 
-Both are the same for Java and Kraal workers, and neither sends requests to the workers.
+Both have the same format for Java and Kraal workers, and reading them sends no requests to the workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from scripts.harness.processes import ScriptFailed
 
 RUNNING = "RUNNING"
-POLL_S = 0.1
+POLL_TIMEOUT_S = 0.1
 POLL_INTERVAL_S = 0.005
 REQUEST_TIMEOUT_S = 10.0
 
@@ -36,25 +36,25 @@ class Rebalance:
     """One generation of a group, with wall-clock times of the broker's log. Source: GroupMetadataManager."""
 
     generation: int
-    begun: float
-    """Time at which the rebalance began."""
-    stable: float
-    """Time at which all members had joined and the generation started."""
+    started_at: float
+    """Start of the rebalance."""
+    stable_at: float
+    """Start of the generation, when all members had joined."""
     members: int
 
 
-def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
+def read_rebalances(broker_log: Path, group: str) -> list[Rebalance]:
     """Return all generations of a group so far, in order."""
-    history, begun = [], 0.0
+    history, started_at = [], 0.0
     for line in broker_log.read_text(encoding="utf-8", errors="replace").splitlines():
         match = _EVENT.match(line)
         if match is None or group not in (match["group"], match["stable"]):
             continue
         at = datetime.strptime(match["at"], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
         if match["begun"]:
-            begun = at
+            started_at = at
         else:
-            history.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
+            history.append(Rebalance(int(match["new"]), started_at or at, at, int(match["members"])))
     return history
 
 
@@ -70,8 +70,8 @@ class Status:
 class TopicFollower:
     """A consumer in its own thread that reads all records of some topics from the beginning."""
 
-    def __init__(self, bootstrap: str, topics: list[str], take: Callable[[float, Message], None]) -> None:
-        """Start reading; `take` is called in the thread, with the wall-clock time and the record. Topics must exist."""
+    def __init__(self, bootstrap: str, topics: list[str], handle: Callable[[float, Message], None]) -> None:
+        """Start reading; `handle` is called in the thread with the wall-clock time and a record. Topics must exist."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -84,37 +84,37 @@ class TopicFollower:
         self._consumer.assign(
             [TopicPartition(t, p, OFFSET_BEGINNING) for t in topics for p in metadata[t].partitions]
         )
-        self._take = take
-        self._ended = False
+        self._handle = handle
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop reading."""
-        self._ended = True
+        self._is_stopped = True
         self._thread.join(REQUEST_TIMEOUT_S)
         self._consumer.close()
 
     def _follow(self) -> None:
-        while not self._ended:
-            message = self._consumer.poll(POLL_S)
+        while not self._is_stopped:
+            message = self._consumer.poll(POLL_TIMEOUT_S)
             if message is not None and message.error() is None:
-                self._take(time.time(), message)
+                self._handle(time.time(), message)
 
 
 class Statuses:
-    """All statuses of a cluster, with the keys `task-NAME-0` and `connector-NAME`."""
+    """All statuses of a cluster, by the keys `task-NAME-0` and `connector-NAME`."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         """Start reading the status topic of `group`, which must exist."""
         self._lock = threading.Lock()
         self._latest: dict[str, Status] = {}
         self._history: list[tuple[str, Status]] = []
-        self._following = TopicFollower(bootstrap, [f"{group}-status"], self._add_status)
+        self._follower = TopicFollower(bootstrap, [f"{group}-status"], self._add_status)
 
     def close(self) -> None:
         """Stop reading."""
-        self._following.close()
+        self._follower.close()
 
     def now(self) -> Mapping[str, Status]:
         """Return the latest status of each instance."""
@@ -129,11 +129,11 @@ class Statuses:
     def wait_until(
         self, what: str, done: Callable[[Mapping[str, Status]], bool], timeout_s: float
     ) -> Mapping[str, Status]:
-        """Wait until `done` returns True for the latest statuses; return them. Raises ScriptFailed."""
+        """Wait until `done` returns True for the latest statuses; return these statuses. Raises ScriptFailed."""
         deadline = time.monotonic() + timeout_s
         while not done(now := self.now()):
             if time.monotonic() > deadline:
-                raise ScriptFailed(f"It took more than {timeout_s:.0f} s until {what}; giving up.")
+                raise ScriptFailed(f"Timed out after {timeout_s:.0f} s while waiting until {what}.")
             time.sleep(POLL_INTERVAL_S)
         return now
 

@@ -9,10 +9,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
 from kraal.jars.lock import JAVA_WORKERS
-from kraal.jars.places import cache_dir
-from scripts.harness.moved_classes import has_former_names, moved_classes, write_with_present_names
+from scripts.harness.moved_classes import find_moved_classes, has_old_names, write_with_new_names
 
 CURRENT: Final = next(iter(JAVA_WORKERS))
 """The version of Connect with which Kraal is compared."""
@@ -24,20 +24,22 @@ OLDER: Final = ("4.3.0",)
 def class_path(version: str = CURRENT) -> str:
     """Return the class path of a worker of this version; download missing jars.
 
-    Jars of an older version, which replace unreleased ones, are rewritten for the current names of classes.
+    Jars of an older version, which substitute for unreleased jars, are rewritten for the current class names.
     Raises the same errors as `ensure`.
     """
     jars = ensure(JAVA_WORKERS[version])
-    moved = moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
+    moved = find_moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
     return os.pathsep.join(str(_adapt(jar, version, moved)) for jar in jars)
 
 
 def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:
-    """Return a plugin path for a worker of this version; jars that have to be rewritten are copied to a directory.
+    """Return a plugin path for a worker of this version. If classes have moved, it consists of copies in `directory`.
 
-    They may be part of, or compiled against, an older version of Kafka; jars of Kafka's clients are not changed.
+    Jars that use moved classes are rewritten in the copies, except those of Kafka's clients.
     """
-    moved = moved_classes([jar for jar in ensure(JAVA_WORKERS[version]) if "__kafka-clients__" in jar.name])
+    moved = find_moved_classes(
+        [jar for jar in ensure(JAVA_WORKERS[version]) if "__kafka-clients__" in jar.name]
+    )
     if not moved:
         return plugin_path
     paths = []
@@ -51,8 +53,8 @@ def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:
 
 def _copy_adapted(source: str, target: str, *, moved: dict[bytes, bytes]) -> None:
     jar = Path(source)
-    if jar.suffix == ".jar" and "kafka-clients" not in jar.name and has_former_names(jar):
-        write_with_present_names(jar, Path(target), moved)
+    if jar.suffix == ".jar" and "kafka-clients" not in jar.name and has_old_names(jar):
+        write_with_new_names(jar, Path(target), moved)
     else:
         shutil.copy(source, target)
 
@@ -66,6 +68,6 @@ def _adapt(jar: Path, version: str, moved: dict[bytes, bytes]) -> Path:
     if not target.exists():
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".adapt-", dir=directory) as scratch:
-            write_with_present_names(jar, Path(scratch) / jar.name, moved)
+            write_with_new_names(jar, Path(scratch) / jar.name, moved)
             (Path(scratch) / jar.name).replace(target)
     return target

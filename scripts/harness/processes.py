@@ -1,4 +1,4 @@
-"""Processes that a script starts, and stops together with their child processes, by pid and never by name."""
+"""Processes of a script, which are stopped with their child processes by pid, never by name."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STOP_TIMEOUT_S = 20.0
 
 
 class ScriptFailed(KraalError):
-    """A script failed; the message is one sentence for its user."""
+    """A script failed; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resource usage so far of a process and its child processes."""
+    """The current resource usage of a process and its child processes."""
 
     cpu_s: float
     resident_bytes: int
@@ -34,7 +34,7 @@ class Usage:
 
 
 def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
-    """Suspend processes for some time, to simulate a stalled machine."""
+    """Suspend processes for this many seconds, to simulate a stalled machine."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()
@@ -42,7 +42,7 @@ def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
         time.sleep(seconds)
     finally:
         for process in processes:
-            with suppress(psutil.NoSuchProcess):  # it may have exited meanwhile
+            with suppress(psutil.NoSuchProcess):  # the process may have exited meanwhile
                 process.resume()
 
 
@@ -52,7 +52,7 @@ class Running:
     def __init__(self, command: Sequence[str], *, log: Path, cwd: Path, env: Mapping[str, str]) -> None:
         """Start `command`, with its output in the file `log`."""
         self.log = log
-        self._known: dict[int, psutil.Process] = {}
+        self._processes: dict[int, psutil.Process] = {}
         with log.open("wb") as output:
             self._popen = subprocess.Popen(
                 command,
@@ -79,11 +79,11 @@ class Running:
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 if os.getsid(process.pid) == self.pid:
-                    self._known[process.pid] = process
+                    self._processes[process.pid] = process
         with suppress(psutil.Error):
             for child in psutil.Process(self.pid).children(recursive=True):
-                self._known[child.pid] = child
-        return [process for process in self._known.values() if _is_running(process)]
+                self._processes[child.pid] = child
+        return [process for process in self._processes.values() if _is_running(process)]
 
     def usage(self) -> Usage:
         """Return the total CPU time, including exited child processes, and resident memory of the process tree."""
@@ -104,13 +104,13 @@ class Running:
                 sizes["java" if process.name() == "java" else "other"] += process.memory_info().rss
         return sizes
 
-    def stop(self, patience_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the program with SIGTERM, and after `patience_s` the remaining process tree with SIGKILL."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop the program with SIGTERM, and after `timeout_s` the remaining process tree with SIGKILL."""
         tree = self.tree()
         if self.alive:
             self._popen.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self._popen.wait(patience_s)
+                self._popen.wait(timeout_s)
         _, remaining = psutil.wait_procs(tree, timeout=3.0)
         for process in {p.pid: p for p in [*remaining, *self.tree()]}.values():
             with suppress(psutil.Error):
@@ -128,7 +128,7 @@ class Running:
         """Return the last error in the log, or the last line if there is none."""
         lines = [x.strip() for x in self.log.read_text(errors="replace").splitlines() if x.strip()]
         errors = [line for line in lines if "ERROR" in line or line.startswith("Error")]
-        return (errors or lines or ["it printed nothing"])[-1][:500]
+        return (errors or lines or ["no output"])[-1][:500]
 
 
 def _is_running(process: psutil.Process) -> bool:
@@ -146,7 +146,7 @@ def wait_until(
     every_s: float = 0.05,
     program: Running | None = None,
 ) -> None:
-    """Wait until `done()`; `what` completes the error message for a timeout or if `program` exits meanwhile.
+    """Wait until `done()` returns True. `what` completes the error message of a timeout or of an exit of `program`.
 
     Raises ScriptFailed.
     """
@@ -155,12 +155,12 @@ def wait_until(
         if program and not program.alive:
             raise ScriptFailed(f"The worker exited while waiting until {what}: {program.last_log_error()}")
         if time.monotonic() > deadline:
-            raise ScriptFailed(f"It took more than {timeout_s:.0f} s until {what}; giving up.")
+            raise ScriptFailed(f"Timed out after {timeout_s:.0f} s while waiting until {what}.")
         time.sleep(every_s)
 
 
 def interrupt_on_signals() -> None:
-    """Make SIGTERM and SIGHUP interrupt the script with its cleanup, like Ctrl-C."""
+    """Make SIGTERM and SIGHUP interrupt the script like Ctrl-C, so that it cleans up."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -18,15 +18,15 @@ RETRY_INTERVAL_S = 0.005
 class Rest:
     """The REST API of one worker, over one persistent connection."""
 
-    def __init__(self, port: int, *, patience_s: float = 0.0) -> None:
+    def __init__(self, port: int, *, retry_timeout_s: float = 0.0) -> None:
         """Create a client of the worker on 127.0.0.1:`port` without sending a request.
 
-        Requests are repeated for up to `patience_s` after a 409, as during a rebalance.
+        Requests that get a 409, as during a rebalance, are repeated for up to `retry_timeout_s`.
         """
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
-        self._patience_s = patience_s
-        # Ignore proxies of the environment for loopback connections.
+        self._retry_timeout_s = retry_timeout_s
+        # The environment's proxies are ignored for loopback connections.
         self._client = httpx2.Client(base_url=self.url, timeout=120.0, trust_env=False)
 
     def close(self) -> None:
@@ -62,44 +62,44 @@ class Rest:
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         """POST /connectors."""
-        self._ask("POST", "/connectors", json={"name": name, "config": dict(config)})
+        self._request("POST", "/connectors", json={"name": name, "config": dict(config)})
 
     def delete(self, name: str) -> None:
         """DELETE /connectors/{name}."""
-        self._ask("DELETE", f"/connectors/{name}")
+        self._request("DELETE", f"/connectors/{name}")
 
     def restart(self, name: str) -> None:
         """POST /connectors/{name}/restart?includeTasks=true."""
-        self._ask("POST", f"/connectors/{name}/restart?includeTasks=true")
+        self._request("POST", f"/connectors/{name}/restart?includeTasks=true")
 
     def put(self, name: str, action: str) -> None:
         """PUT /connectors/{name}/{action}: `pause`, `resume` or `stop`."""
-        self._ask("PUT", f"/connectors/{name}/{action}")
+        self._request("PUT", f"/connectors/{name}/{action}")
 
     def statuses(self) -> dict[str, dict[str, Any]]:
         """GET /connectors?expand=status; shape: connector -> ConnectorStateInfo."""
-        response = self._ask("GET", "/connectors?expand=status").json()
+        response = self._request("GET", "/connectors?expand=status").json()
         return {name: entry["status"] for name, entry in response.items()}
 
     def status(self, name: str) -> dict[str, Any] | None:
-        """GET /connectors/{name}/status; None if there is none."""
+        """GET /connectors/{name}/status; None for a 404."""
         response = self._client.get(f"/connectors/{name}/status")
         return None if response.status_code == NOT_FOUND else dict(response.json())
 
     def metrics(self, name: str) -> list[float]:
         """GET /metrics; return the values of all series of one metric except NaN. Kraal only."""
-        lines = self._ask("GET", "/metrics").text.splitlines()
-        starts = (f"{name}{{", f"{name} ")
-        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(starts)]
+        lines = self._request("GET", "/metrics").text.splitlines()
+        prefixes = (f"{name}{{", f"{name} ")
+        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefixes)]
         return [value for value in values if not math.isnan(value)]
 
     def is_running(self, name: str) -> bool:
-        """Return whether the connector and all of at least one task run. Raises ScriptFailed if one has failed."""
+        """Return whether a connector and its tasks, at least one, run. Raises ScriptFailed if one of them failed."""
         status = self.status(name)
-        return status is not None and all_running(status)
+        return status is not None and is_fully_running(status)
 
-    def _ask(self, method: str, path: str, json: object = None) -> httpx2.Response:
-        deadline = time.monotonic() + self._patience_s
+    def _request(self, method: str, path: str, json: object = None) -> httpx2.Response:
+        deadline = time.monotonic() + self._retry_timeout_s
         response = self._client.request(method, path, json=json)
         while response.status_code == CONFLICT and time.monotonic() < deadline:
             time.sleep(RETRY_INTERVAL_S)
@@ -111,8 +111,11 @@ class Rest:
         return response
 
 
-def all_running(status: Mapping[str, Any]) -> bool:
-    """Return whether a connector and all of at least one task are RUNNING. Raises ScriptFailed if one has FAILED."""
+def is_fully_running(status: Mapping[str, Any]) -> bool:
+    """Return whether a connector and all of its tasks, at least one, are RUNNING.
+
+    Raises ScriptFailed if the connector or a task is FAILED.
+    """
     parts = [status["connector"], *status["tasks"]]
     for part in parts:
         if part["state"] == "FAILED":

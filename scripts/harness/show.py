@@ -1,4 +1,4 @@
-"""Output of scripts for their users."""
+"""Terminal output of scripts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows, the first of which is the header, as a table with columns separated by three spaces."""
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows as a table with columns separated by three spaces. The first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -26,19 +26,19 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 class Progress:
-    """Progress on one line that is updated in place on a terminal, or else on a new line every two seconds."""
+    """A progress display: one line that is updated in place on a terminal, or else a new line every two seconds."""
 
     def __init__(self) -> None:
         """Start without showing a line."""
         self._in_place = sys.stdout.isatty()
-        self._due = 0.0
+        self._next_update = 0.0
         self._last = ""
 
     def line(self, text: str) -> None:
         """Show `text` if the interval has passed."""
         self._last = text
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + (POLL_INTERVAL_S if self._in_place else FILE_INTERVAL_S)
+        if time.monotonic() >= self._next_update:
+            self._next_update = time.monotonic() + (POLL_INTERVAL_S if self._in_place else FILE_INTERVAL_S)
             self._show(text)
 
     def __enter__(self) -> Self:

@@ -24,11 +24,11 @@ def create_topic(
     try:
         future.result(30)
     except KafkaException as exc:
-        raise ScriptFailed(f"The topic {topic} could not be created: {exc}") from exc
+        raise ScriptFailed(f"Failed to create the topic {topic}: {exc}") from exc
 
 
 class Reader:
-    """A consumer without a group of a topic's only partition."""
+    """A consumer of a topic's only partition, without a consumer group."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         """Create the consumer without reading."""
@@ -71,17 +71,19 @@ class Reader:
         if message is None:
             return None
         if (error := message.error()) is not None:
-            raise ScriptFailed(f"The topic {self._partition.topic} cannot be read: {error}")
+            raise ScriptFailed(f"Failed to read the topic {self._partition.topic}: {error}")
         return message.value()
 
     def sha256(self, count: int) -> str:
         """Return the SHA-256 of the first `count` values in order, each followed by a line feed."""
         self.seek(0)
-        digest, seen = hashlib.sha256(), 0
-        while seen < count:
-            messages = self._consumer.consume(min(10_000, count - seen), timeout=REQUEST_TIMEOUT_S)
+        digest, count_read = hashlib.sha256(), 0
+        while count_read < count:
+            messages = self._consumer.consume(min(10_000, count - count_read), timeout=REQUEST_TIMEOUT_S)
             if not messages:
-                raise ScriptFailed(f"Only {seen} of {count} records were read from {self._partition.topic}.")
+                raise ScriptFailed(
+                    f"Only {count_read} of {count} records were read from {self._partition.topic}."
+                )
             digest.update(b"".join((message.value() or b"") + b"\n" for message in messages))
-            seen += len(messages)
+            count_read += len(messages)
         return digest.hexdigest()

@@ -17,7 +17,7 @@ from scripts.harness.rest import Rest
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 90.0
 REBALANCE_TIMEOUT_S = 60.0
-"""Time for which requests are repeated after a 409 because of a rebalance."""
+"""Time for which requests are repeated that get a 409 because of a rebalance."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 # The default Java options of Connect's own connect-standalone.sh and kafka-run-class.sh.
@@ -67,7 +67,7 @@ def kraal_standalone(
     extra: Mapping[str, str] | None = None,
     connectors: tuple[Path, ...] = (),
 ) -> Worker:
-    """Start `kraal standalone` with its files in `directory` and REST on `port`, by default a free one."""
+    """Start `kraal standalone` with its files in `directory`; `port` is the REST port, by default a free port."""
     port = port or free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
     return Worker("Kraal", _run_kraal("standalone", directory, properties, *connectors), Rest(port))
@@ -103,7 +103,8 @@ def distributed(
 ) -> Worker:
     """Start a distributed worker of `group`, `java` or `kraal`, with its files in `directory`.
 
-    The group's topics are `GROUP-config`, `GROUP-offset` and `GROUP-status`; REST is on `port`, by default a free one.
+    The group's topics are `GROUP-config`, `GROUP-offset` and `GROUP-status`. `port` is the REST port, by default a free
+    port.
     """
     port = port or free_port()
     settings = _common_properties(bootstrap, port) | {"group.id": group}
@@ -120,7 +121,7 @@ def distributed(
     return Worker(
         "Kraal distributed",
         _run_kraal("distributed", directory, properties),
-        Rest(port, patience_s=REBALANCE_TIMEOUT_S),
+        Rest(port, retry_timeout_s=REBALANCE_TIMEOUT_S),
     )
 
 
@@ -170,7 +171,7 @@ def _start_java(
     directory: Path,
     properties: Path,
     port: int,
-    patience_s: float = 0.0,
+    retry_timeout_s: float = 0.0,
     version: str = CURRENT,
 ) -> Worker:
     log4j2 = directory / "log4j2.xml"
@@ -178,4 +179,4 @@ def _start_java(
     command = [str(find_java()), *JAVA_OPTIONS.split(), f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", class_path(version), f"org.apache.kafka.connect.cli.{main}", str(properties)]
     process = Running(command, log=directory / "worker.log", cwd=directory, env=os.environ)
-    return Worker(name, process, Rest(port, patience_s=patience_s))
+    return Worker(name, process, Rest(port, retry_timeout_s=retry_timeout_s))

@@ -1,4 +1,4 @@
-"""Remove files that no worker uses from installed packages: `slim.py LIST SITE-PACKAGES`.
+"""Removes files that no worker uses from installed packages: `slim.py LIST SITE-PACKAGES`.
 
 The list has one rule per line; `#` starts a comment. A rule without matches is an error, so that the list stays
 consistent with the packages.
@@ -7,8 +7,8 @@ consistent with the packages.
     trim JAR MEMBER …            members of the jars that match the first pattern
     strip PATTERN …              symbols of shared libraries, with the program `strip`
 
-A rule with the prefix `x86_64:` or `aarch64:` applies only to that machine. This runs while an image is built, so it
-imports no packages.
+A rule with the prefix `x86_64:` or `aarch64:` applies only to that machine. This script runs during the build
+of an image, so it must not import packages.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ def parse(text: str, machine: str) -> Iterator[Rule]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        only, words = (words[0].rstrip(":"), words[1:]) if words[0].endswith(":") else (machine, words)
-        least = 3 if words[:1] == ["trim"] else 2
-        if len(words) < least or words[0] not in COMMANDS or only not in {machine, *MACHINES}:
+        rule_machine, words = (
+            (words[0].rstrip(":"), words[1:]) if words[0].endswith(":") else (machine, words)
+        )
+        min_words = 3 if words[:1] == ["trim"] else 2
+        if len(words) < min_words or words[0] not in COMMANDS or rule_machine not in {machine, *MACHINES}:
             raise SlimError(f"Invalid line {number}; expected remove, trim or strip with patterns: {line}")
-        if only == machine:
+        if rule_machine == machine:
             yield Rule(words[0], tuple(words[1:]))
 
 
@@ -110,9 +112,9 @@ def check_members(jar: Path, names: Sequence[str], patterns: Sequence[str]) -> N
 
 def main(arguments: Sequence[str]) -> int:
     """Apply a list to a directory; return the exit code."""
-    listed, site = map(Path, arguments)
+    list_file, site = map(Path, arguments)
     try:
-        for rule in parse(listed.read_text(encoding="utf-8"), platform.machine()):
+        for rule in parse(list_file.read_text(encoding="utf-8"), platform.machine()):
             apply(rule, site)
     except SlimError as error:
         print(error, file=sys.stderr)

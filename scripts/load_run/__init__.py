@@ -1,1 +1,1 @@
-"""Overloads a worker, and checks its responses."""
+"""Load tests that overload a worker and check its responses."""

@@ -1,4 +1,4 @@
-"""Overloads a worker, and prints the results.
+"""Overloads a worker and prints the results.
 
 `python -m scripts.load_run` runs all cases, or only the named ones: requests, bodies, tasks, replay, connectors. The
 exit code is 1 if a response was missing, a 500, or a 503 without `Retry-After`.
@@ -15,18 +15,18 @@ from scripts.load_run.cases import CASES, faults
 def main() -> int:
     """Run the cases named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all unless named")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; default: all")
     names = parser.parse_args().cases or list(CASES)
     if unknown := [name for name in names if name not in CASES]:
-        parser.error(f"there is no case {unknown[0]}; there are {', '.join(CASES)}")
-    wrong: list[str] = []
+        parser.error(f"unknown case {unknown[0]}; the cases are {', '.join(CASES)}")
+    violations: list[str] = []
     for name in names:
         for result in CASES[name]():
             print(f"{name}: {result.line()}", flush=True)
-            wrong += faults(result)
-    for each in wrong:
-        print(f"wrong: {each}")
-    return 1 if wrong else 0
+            violations += faults(result)
+    for violation in violations:
+        print(f"violation: {violation}")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

@@ -27,44 +27,46 @@ _VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
 class StepResult:
     """The result of one step."""
 
-    what: str
+    description: str
     responses: Responses
     peak_mb: float
     """Peak memory of the worker's process so far."""
-    deepest: Mapping[str, int]
+    max_depths: Mapping[str, int]
     """Maximum observed mailbox depth of each actor."""
     health_s: float
     """Maximum response time of `GET /health` during and after the step."""
 
     def line(self) -> str:
         """Format the result as one line."""
-        depths = ", ".join(f"{actor} {depth}" for actor, depth in sorted(self.deepest.items()) if depth)
+        depths = ", ".join(f"{actor} {depth}" for actor, depth in sorted(self.max_depths.items()) if depth)
         return (
-            f"{self.what}: {self.responses.line()}; peak {self.peak_mb:.0f} MB; mailboxes: {depths or 'empty'}; "
+            f"{self.description}: {self.responses.line()}; peak {self.peak_mb:.0f} MB; mailboxes: {depths or 'empty'}; "
             f"health within {self.health_s:.2f} s"
         )
 
 
 def flood(
-    worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int | None = None
+    worker: LoadedWorker, description: str, messages: Sequence[bytes], max_in_flight: int | None = None
 ) -> StepResult:
-    """Send all requests, with at most `at_once` in flight; sample health and mailboxes meanwhile."""
-    return asyncio.run(_flood(worker, what, messages, at_once or len(messages)))
+    """Send all requests, with at most `max_in_flight` at a time; sample health and mailboxes meanwhile."""
+    return asyncio.run(_flood(worker, description, messages, max_in_flight or len(messages)))
 
 
-async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int) -> StepResult:
-    deepest: dict[str, int] = {}
+async def _flood(
+    worker: LoadedWorker, description: str, messages: Sequence[bytes], max_in_flight: int
+) -> StepResult:
+    max_depths: dict[str, int] = {}
     health_s = 0.0
-    sending = asyncio.create_task(ask_all(worker.port, messages, at_once=at_once))
+    sending = asyncio.create_task(ask_all(worker.port, messages, max_in_flight=max_in_flight))
     while True:
-        over = sending.done()
-        begun = time.monotonic()
+        is_done = sending.done()
+        start_s = time.monotonic()
         await asyncio.to_thread(get, worker.port, "/health")
-        health_s = max(health_s, time.monotonic() - begun)
+        health_s = max(health_s, time.monotonic() - start_s)
         for sample in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
-            deepest[sample["actor"]] = max(deepest.get(sample["actor"], 0), int(sample["depth"]))
-        if over:
-            return StepResult(what, await sending, worker.peak_mb(), deepest, health_s)
+            max_depths[sample["actor"]] = max(max_depths.get(sample["actor"], 0), int(sample["depth"]))
+        if is_done:
+            return StepResult(description, await sending, worker.peak_mb(), max_depths, health_s)
         await asyncio.wait([sending], timeout=0.2)
 
 
@@ -77,14 +79,14 @@ def get(port: int, path: str) -> str:
         return str(error.read(), "utf-8")
 
 
-def wait_until(what: str, done: Callable[[], bool]) -> float:
+def wait_until(expected: str, done: Callable[[], bool]) -> float:
     """Wait until `done()`; return the seconds that passed. Raises TimeoutError."""
-    begun = time.monotonic()
+    start_s = time.monotonic()
     while not done():
-        if time.monotonic() - begun > _TIMEOUT_S:
-            raise TimeoutError(f"it took more than {_TIMEOUT_S:g} s until {what}")
+        if time.monotonic() - start_s > _TIMEOUT_S:
+            raise TimeoutError(f"timed out after {_TIMEOUT_S:g} s; expected: {expected}")
         time.sleep(0.05)
-    return time.monotonic() - begun
+    return time.monotonic() - start_s
 
 
 def put(name: str, tasks: int = 1, **more: str) -> bytes:
@@ -93,9 +95,9 @@ def put(name: str, tasks: int = 1, **more: str) -> bytes:
 
 
 def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult]:
-    """Send many concurrent requests of all kinds; then only those handled by the herder, and only validations."""
+    """Send many concurrent requests: of all kinds, then only requests to the herder, then only validations."""
     with loaded_worker(Shape(limits=limits or Limits())) as worker:
-        wait_until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        wait_until("the worker is healthy", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
         puts = [put(name, number=str(at)) for at, name in enumerate(names)]
         check = [request("PUT", _VALIDATE, json.dumps(make_config("checked")).encode())]
@@ -116,16 +118,16 @@ def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult
 
 
 def bodies(size: int = 1_000, limits: Limits | None = None) -> list[StepResult]:
-    """Send many concurrent large bodies: validations, requests between workers, and configs of 5 MB."""
+    """Send many large bodies concurrently: validations, requests between workers, and configs of 5 MB."""
     with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
-        wait_until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        wait_until("the worker is healthy", lambda: "healthy" in get(worker.port, "/health"))
         large = json.dumps(make_config("large", pad="x" * 900_000)).encode()
         body = b"[" + b" " * 8_000_000 + b"]"
-        # With an invalid signature; without one the body is not read.
-        inner = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))
+        # The signature is invalid; without a signature, the body would not be read.
+        worker_request = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))
         return [
             flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large)] * size),
-            flood(worker, f"{size // 5} of 8 MB as of workers", [inner] * (size // 5)),
+            flood(worker, f"{size // 5} inter-worker requests of 8 MB", [worker_request] * (size // 5)),
             flood(
                 worker, f"{size // 20} configs of 5 MB", [put("large", pad="x" * 5_000_000)] * (size // 20)
             ),
@@ -137,12 +139,12 @@ def tasks(size: int = 1_000) -> list[StepResult]:
     with loaded_worker() as worker:
         created = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
         took_s = wait_until(
-            "all ran", lambda: get(worker.port, "/connectors/wide/status").count("RUNNING") == size + 1
+            "all tasks run", lambda: get(worker.port, "/connectors/wide/status").count("RUNNING") == size + 1
         )
-        again = request("POST", "/connectors/wide/restart?includeTasks=true&onlyFailed=false")
+        restart = request("POST", "/connectors/wide/restart?includeTasks=true&onlyFailed=false")
         return [
             created,
-            flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the response)", [again]),
+            flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the creation)", [restart]),
             flood(worker, "deleted", [request("DELETE", "/connectors/wide")]),
         ]
 
@@ -152,10 +154,12 @@ def replay(size: int = 200_000) -> list[StepResult]:
     results = []
     for records in (0, size):
         with loaded_worker(Shape(records=records)) as worker:
-            took_s = wait_until("it had read the topic", lambda: "healthy" in get(worker.port, "/health"))
+            took_s = wait_until(
+                "the worker has read its config topic", lambda: "healthy" in get(worker.port, "/health")
+            )
             count = len(json.loads(get(worker.port, "/connectors")))
-            what = f"{records} records, {count} connectors, healthy after {took_s:.1f} s"
-            results.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
+            description = f"{records} records, {count} connectors, healthy after {took_s:.1f} s"
+            results.append(flood(worker, description, [request("GET", "/connectors?expand=status")]))
     return results
 
 
@@ -164,12 +168,17 @@ def connectors(size: int = 2_000) -> list[StepResult]:
     with loaded_worker() as worker:
         created = flood(worker, f"{size} connectors", [put(f"many-{number}") for number in range(size)], 64)
         took_s = wait_until(
-            "all ran", lambda: get(worker.port, "/connectors?expand=status").count("RUNNING") == 2 * size
+            "all tasks run",
+            lambda: get(worker.port, "/connectors?expand=status").count("RUNNING") == 2 * size,
         )
         gets = [request("GET", "/connectors?expand=status&expand=info")]
         return [
             created,
-            flood(worker, f"all of them shown (they ran {took_s:.1f} s after the last response)", gets * 100),
+            flood(
+                worker,
+                f"all of them listed (all tasks ran {took_s:.1f} s after the last response)",
+                gets * 100,
+            ),
         ]
 
 
@@ -184,6 +193,6 @@ CASES: Mapping[str, Callable[[], list[StepResult]]] = {
 
 def faults(result: StepResult) -> list[str]:
     """Return the violations: missing responses, status 500, and status 503 without `Retry-After`."""
-    bad = [f"{result.what}: {text}" for text in result.responses.wrong[:3]]
+    invalid = [f"{result.description}: {text}" for text in result.responses.violations[:3]]
     failed = result.responses.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
-    return [*bad, *([f"{result.what}: {failed} times 500"] if failed else [])]
+    return [*invalid, *([f"{result.description}: {failed} responses with status 500"] if failed else [])]

@@ -20,36 +20,36 @@ class Responses:
     """The responses to many requests."""
 
     statuses: Counter[int] = field(default_factory=Counter)
-    took: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-    """Invalid responses: missing ones, and status 503 without `Retry-After`."""
+    durations_s: list[float] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    """Missing responses, and responses with status 503 without `Retry-After`."""
 
     def line(self) -> str:
         """Format the result as one line."""
         codes = ", ".join(f"{code or 'none'}: {count}" for code, count in sorted(self.statuses.items()))
-        return f"{codes}; longest {max(self.took, default=0):.2f} s"
+        return f"{codes}; longest {max(self.durations_s, default=0):.2f} s"
 
 
-async def ask_all(port: int, requests: Iterable[bytes], *, at_once: int = 1_000_000) -> Responses:
-    """Send all requests, with at most `at_once` in flight, and collect the responses."""
-    responses, gate = Responses(), asyncio.Semaphore(at_once)
+async def ask_all(port: int, requests: Iterable[bytes], *, max_in_flight: int = 1_000_000) -> Responses:
+    """Send all requests, with at most `max_in_flight` at a time, and collect the responses."""
+    responses, semaphore = Responses(), asyncio.Semaphore(max_in_flight)
 
-    async def one(message: bytes) -> None:
-        async with gate:
-            begun = time.monotonic()
+    async def send(message: bytes) -> None:
+        async with semaphore:
+            start_s = time.monotonic()
             try:
                 async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                     status, head = await _exchange(port, message)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 status, head = NO_RESPONSE, repr(error)
             responses.statuses[status] += 1
-            responses.took.append(time.monotonic() - begun)
+            responses.durations_s.append(time.monotonic() - start_s)
             if status == NO_RESPONSE or (
                 status == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" not in head.lower()
             ):
-                responses.wrong.append(head[:200])
+                responses.violations.append(head[:200])
 
-    await asyncio.gather(*(one(message) for message in requests))
+    await asyncio.gather(*(send(message) for message in requests))
     return responses
 
 

@@ -30,7 +30,7 @@ START_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorker:
-    """The port and the process of a worker."""
+    """A running worker, with its REST port and its process."""
 
     port: int
     process: psutil.Process
@@ -81,7 +81,7 @@ def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
 def _serve(pipe: Connection, shape: Shape) -> None:
     raise_open_files_limit()
     log = MemoryLog("config")
-    if shape.distributed:  # requests between its workers are signed
+    if shape.distributed:  # requests between workers are signed
         log.append([Entry(*encode(generate_key(0)))])
     if shape.records:
         log.append(list(_make_old_records(shape.records, shape.connectors)))
@@ -91,10 +91,12 @@ def _serve(pipe: Connection, shape: Shape) -> None:
 
 
 def _make_old_records(records: int, connectors: int) -> Sequence[Entry]:
-    """Return config records of all connectors repeatedly, and target states that stop them."""
+    """Return repeated config records of all connectors, followed by target states that stop them."""
     names = [f"old-{number}" for number in range(connectors)]
-    turn = [
+    configs = [
         Entry(f"connector-{name}", json.dumps({"properties": make_config(name)}).encode()) for name in names
     ]
-    last = [Entry(f"target-state-{name}", b'{"state":"PAUSED","state.v2":"STOPPED"}') for name in names]
-    return [turn[number % connectors] for number in range(records - connectors)] + last
+    target_states = [
+        Entry(f"target-state-{name}", b'{"state":"PAUSED","state.v2":"STOPPED"}') for name in names
+    ]
+    return [configs[number % connectors] for number in range(records - connectors)] + target_states

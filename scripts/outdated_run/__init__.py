@@ -1,1 +1,1 @@
-"""Lists outdated pinned versions, and the reasons."""
+"""A report of outdated pinned versions, and of the reasons that block upgrades."""

@@ -1,4 +1,4 @@
-"""Prints outdated pins and the reasons without changing anything; exits with 1 if a registry could not be queried."""
+"""Prints outdated pins and what blocks their upgrade. Exits with 1 if a registry could not be queried."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kraal.core.errors import KraalError
 from kraal.jars.lock import NON_TRANSITIVE, TRANSITIVE
 from scripts.outdated_run.pins import Pin, javascript_pins, maven_pins, python_pins
 from scripts.outdated_run.registries import newest_installed, newest_javascript, newest_maven, newest_python
-from scripts.outdated_run.report import find_behind, find_limits
+from scripts.outdated_run.report import find_limits, find_outdated
 
 ROOT: Final = Path(__file__).parents[2]
 INSTALLED: Final = ("requirements.lock", "requirements-build.lock")
-# Of other environments, only the listed packages without their dependencies.
-ELSEWHERE: Final = ("requirements-docs.in", "tests/s3-server.in")
+# Files of other environments, for which only the listed packages are checked, not their dependencies.
+OTHER_ENVIRONMENTS: Final = ("requirements-docs.in", "tests/s3-server.in")
 JAVASCRIPT: Final = (
     "web/ui/static/vendored/LICENSES.md",
     "tests/integration/ui/vendored/LICENSES.md",
@@ -33,34 +33,34 @@ def main() -> int:
     parser.parse_args()
     pins: list[Pin] = []
     newest: dict[tuple[str, str], str] = {}
-    failed = False
-    for registry, (read, ask) in REGISTRIES.items():
+    has_failed = False
+    for registry, (read, query) in REGISTRIES.items():
         print(f"Querying newest versions: {registry}", file=sys.stderr, flush=True)
-        some = read()
+        registry_pins = read()
         try:
-            newest |= ask(some)
-            pins += some
+            newest |= query(registry_pins)
+            pins += registry_pins
         except (KraalError, OSError, subprocess.SubprocessError) as exc:
-            failed = True
+            has_failed = True
             print(f"Failed to query versions of {registry}: {exc}", file=sys.stderr)
     limits = find_limits(_requirements(), newest)
-    lines = find_behind(pins, newest, limits)
-    for title, some_lines in (
-        ("Can move", [each for each in lines if not each.reason]),
-        ("Stopped", [each for each in lines if each.reason]),
+    outdated = find_outdated(pins, newest, limits)
+    for title, section in (
+        ("Upgradable", [entry for entry in outdated if not entry.reason]),
+        ("Blocked", [entry for entry in outdated if entry.reason]),
     ):
-        print(f"{title}: {len(some_lines)}")
-        for each in some_lines:
-            print(f"  {each.line()}")
-    return 1 if failed else 0
+        print(f"{title}: {len(section)}")
+        for entry in section:
+            print(f"  {entry.line()}")
+    return 1 if has_failed else 0
 
 
 def _python() -> list[Pin]:
-    return [pin for file in (*INSTALLED, *ELSEWHERE) for pin in python_pins(_text(file), file)]
+    return [pin for file in (*INSTALLED, *OTHER_ENVIRONMENTS) for pin in python_pins(_text(file), file)]
 
 
-def _ask_python(pins: list[Pin]) -> dict[tuple[str, str], str]:
-    return newest_installed() | newest_python(pin.name for pin in pins if pin.source in ELSEWHERE)
+def _query_python(pins: list[Pin]) -> dict[tuple[str, str], str]:
+    return newest_installed() | newest_python(pin.name for pin in pins if pin.source in OTHER_ENVIRONMENTS)
 
 
 def _maven() -> list[Pin]:
@@ -74,19 +74,19 @@ def _javascript() -> list[Pin]:
 REGISTRIES: Final[
     dict[str, tuple[Callable[[], list[Pin]], Callable[[list[Pin]], dict[tuple[str, str], str]]]]
 ] = {
-    "Python packages": (_python, _ask_python),
+    "Python packages": (_python, _query_python),
     "jars": (_maven, lambda pins: newest_maven({pin.name for pin in pins})),
     "JavaScript packages": (_javascript, lambda pins: newest_javascript({pin.name for pin in pins})),
 }
 
 
 def _requirements() -> list[tuple[str, str]]:
-    """Return the requirements of installed packages except Kraal, whose requirements are to be updated."""
+    """Return the requirements of installed packages. Kraal is excluded, because its own requirements are updated."""
     return [
-        (each.name, requirement)
-        for each in distributions()
-        if each.name != "kraal"
-        for requirement in each.requires or ()
+        (distribution.name, requirement)
+        for distribution in distributions()
+        if distribution.name != "kraal"
+        for requirement in distribution.requires or ()
     ]
 
 

@@ -37,9 +37,9 @@ def python_pins(text: str, source: str) -> list[Pin]:
 def maven_pins(groups: Mapping[str, Iterable[str]]) -> list[Pin]:
     """Return the pins of groups of Maven coordinates."""
     return [
-        Pin("maven", f"{each.org}:{each.name}", each.revision, group)
+        Pin("maven", f"{coordinates.org}:{coordinates.name}", coordinates.revision, group)
         for group, names in groups.items()
-        for each in map(Coordinates.parse, names)
+        for coordinates in map(Coordinates.parse, names)
     ]
 
 

@@ -30,12 +30,13 @@ def newest_installed() -> dict[tuple[str, str], str]:
     """
     output = _run([*_PIP, "list", "--outdated", "--format", "json"])
     return {
-        ("python", canonicalize_name(each["name"])): each["latest_version"] for each in json.loads(output)
+        ("python", canonicalize_name(package["name"])): package["latest_version"]
+        for package in json.loads(output)
     }
 
 
 def newest_python(names: Iterable[str]) -> dict[tuple[str, str], str]:
-    """Return the newest versions of packages that are not installed here. Raises as above."""
+    """Return the newest versions of packages that are not installed. Raises CalledProcessError, TimeoutExpired."""
     newest = {}
     for name in names:
         first = _run([*_PIP, "index", "versions", name]).split("\n", 1)[0]
@@ -45,7 +46,10 @@ def newest_python(names: Iterable[str]) -> dict[tuple[str, str], str]:
 
 
 def newest_javascript(names: Iterable[str]) -> dict[tuple[str, str], str]:
-    """Return the newest versions of npm packages. Also raises OSError if npm is not installed."""
+    """Return the newest versions of npm packages.
+
+    Raises CalledProcessError, TimeoutExpired, and OSError if npm is not installed.
+    """
     return {("javascript", name): _run(["npm", "view", name, "version"]).strip() for name in names}
 
 
@@ -54,29 +58,29 @@ def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
 
     Modules without one are omitted. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
     """
-    wanted = dict.fromkeys(modules, "latest.release")
+    revisions = dict.fromkeys(modules, "latest.release")
     newest: dict[tuple[str, str], str] = {}
     for _ in range(_MAX_PREVIEWS):
-        if not wanted:
+        if not revisions:
             break
-        served = _resolve(wanted)
+        served = _resolve(revisions)
         newest |= {("maven", name): version for name, version in served.items() if is_final(version)}
-        wanted = {name: f"(,{version}[" for name, version in served.items() if not is_final(version)}
+        revisions = {name: f"(,{version}[" for name, version in served.items() if not is_final(version)}
     return newest
 
 
-def _resolve(wanted: Mapping[str, str]) -> dict[str, str]:
+def _resolve(revisions: Mapping[str, str]) -> dict[str, str]:
     """Return the version of each module that Ivy resolves for a dynamic revision."""
     with tempfile.TemporaryDirectory(prefix="kraal-outdated-") as scratch:
-        description = Path(scratch) / "ivy.xml"
-        modules = [Coordinates.parse(f"{name}:{revision}") for name, revision in wanted.items()]
-        description.write_text(ivy.describe_modules(modules, transitive=False), encoding="utf-8")
-        command = ivy.ivy_command(Path(scratch), description)
-        # No file has this type, so nothing is downloaded. The exit code is 1 if one module is not served.
-        done = subprocess.run(
+        ivy_file = Path(scratch) / "ivy.xml"
+        modules = [Coordinates.parse(f"{name}:{revision}") for name, revision in revisions.items()]
+        ivy_file.write_text(ivy.describe_modules(modules, transitive=False), encoding="utf-8")
+        command = ivy.ivy_command(Path(scratch), ivy_file)
+        # No artifact has the type `none`, so nothing is downloaded. The exit code is 1 if any module is not served.
+        completed = subprocess.run(
             [*command, "-types", "none"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
-    resolved = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", done.stdout, re.MULTILINE)
+    resolved = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", completed.stdout, re.MULTILINE)
     return {f"{org}:{name}": version for org, name, version in resolved}
 
 

@@ -1,4 +1,4 @@
-"""Determines the outdated pins and their reasons. Pure."""
+"""Determines outdated pins and the reasons that block their upgrade. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Newest = Mapping[tuple[str, str], str]
 
 _SPARK: Final = ("python", "pyspark")
 _SPARK_JARS: Final = "org.apache.spark:"
-_NAMES_SHOWN: Final = 3
+_MAX_NAMES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OutdatedPins:
-    """Packages that are updated together, their newest version, and the reason against an update (empty if none)."""
+    """Packages that are upgraded together, their newest version, and the reason that blocks the upgrade (or "")."""
 
     names: tuple[str, ...]
     version: str
@@ -32,14 +32,14 @@ class OutdatedPins:
 
     def line(self) -> str:
         """Format one line of the report."""
-        names = ", ".join(self.names[:_NAMES_SHOWN])
-        more = len(self.names) - _NAMES_SHOWN
+        names = ", ".join(self.names[:_MAX_NAMES])
+        more = len(self.names) - _MAX_NAMES
         text = f"{names}{f' and {more} more' if more > 0 else ''}: {self.version} -> {self.newest}"
         return f"{text} ({self.reason})" if self.reason else text
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the numbers in a version, as a sort key for versions of one package."""
+    """Return the sort key of a version among the versions of one package: its numbers."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
@@ -48,7 +48,7 @@ def is_final(version: str) -> bool:
     return re.search(r"(alpha|beta|preview|snapshot|[.-](rc|cr|m)[.-]?\d)", version, re.IGNORECASE) is None
 
 
-def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[OutdatedPins]:
+def find_outdated(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[OutdatedPins]:
     """Return the outdated pins in order.
 
     Args:
@@ -59,21 +59,25 @@ def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) 
     families: dict[tuple[str, ...], list[Pin]] = {}
     for pin in pins:
         if (pin.registry, pin.name) in newest:
-            families.setdefault(_family(pin), []).append(pin)
-    lines = []
+            families.setdefault(_get_family(pin), []).append(pin)
+    outdated = []
     for members in families.values():
         version = members[0].version
         served = {pin.name: newest[pin.registry, pin.name] for pin in members}
         target = max(served.values(), key=order)
         if order(target) > order(version):
-            reasons = [_hold(members[0]), limits.get(members[0].name, ""), _missing(served, target)]
+            reasons = [
+                _get_hold(members[0]),
+                limits.get(members[0].name, ""),
+                _describe_lagging(served, target),
+            ]
             reason = "; ".join(each for each in reasons if each)
-            lines.append(OutdatedPins(tuple(served), version, target, reason))
-    return lines
+            outdated.append(OutdatedPins(tuple(served), version, target, reason))
+    return outdated
 
 
 def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict[str, str]:
-    """Return for each Python package the requirement that excludes its newest version.
+    """Return the requirements that exclude the newest version of a Python package, by package.
 
     Args:
         requirements: pairs of an installed package and one of its requirements, as in its metadata.
@@ -90,19 +94,19 @@ def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict
     return limits
 
 
-def _family(pin: Pin) -> tuple[str, ...]:
+def _get_family(pin: Pin) -> tuple[str, ...]:
     """Return a key of packages updated together: Spark with its jars, or jars of one organization and version."""
     if (pin.registry, pin.name) == _SPARK or pin.name.startswith(_SPARK_JARS):
         return _SPARK
     if pin.registry == "maven":
-        return (pin.name.partition(":")[0], pin.version, _hold(pin))
+        return (pin.name.partition(":")[0], pin.version, _get_hold(pin))
     return (pin.registry, pin.name, pin.version)
 
 
-def _hold(pin: Pin) -> str:
+def _get_hold(pin: Pin) -> str:
     return HOLDS.get(f"{pin.source}/{pin.name}") or HOLDS.get(pin.source) or HOLDS.get(pin.name, "")
 
 
-def _missing(served: Mapping[str, str], target: str) -> str:
+def _describe_lagging(served: Mapping[str, str], target: str) -> str:
     lagging = [name for name, version in served.items() if order(version) < order(target)]
     return f"{target} is not served: {', '.join(lagging)}" if lagging else ""

@@ -15,22 +15,22 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 
-def main(settings: Path, orders: Path) -> None:
+def main(settings: Path, requests: Path) -> None:
     """Execute requests until the file `end` exists."""
     conf = SparkConf().setAll(list(json.loads(settings.read_text()).items()))
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    (orders / "up").touch()
-    while not (orders / "end").exists():
-        for order in sorted(orders.glob("*.json")):
-            done = order.with_suffix(".done")
-            if not done.exists():
-                content = json.loads(order.read_text())
-                began = time.monotonic()
+    (requests / "up").touch()
+    while not (requests / "end").exists():
+        for request in sorted(requests.glob("*.json")):
+            done_file = request.with_suffix(".done")
+            if not done_file.exists():
+                content = json.loads(request.read_text())
+                start_s = time.monotonic()
                 lines = spark.read.text(content["path"])
                 lines.write.format("kafka").options(**content["options"]).save()
-                seconds = order.with_suffix(".seconds")
-                seconds.write_text(f"{time.monotonic() - began}")
-                seconds.rename(done)
+                seconds = request.with_suffix(".seconds")
+                seconds.write_text(f"{time.monotonic() - start_s}")
+                seconds.rename(done_file)
         time.sleep(0.02)
     spark.stop()
 

@@ -23,7 +23,7 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.n
 
 
 class SparkStandalone:
-    """A master and workers, each of which can be killed and restarted. Not thread-safe."""
+    """A Spark master and its workers, each of which can be killed and restarted. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class SparkStandalone:
         """Create the cluster without starting it.
 
         Args:
-            directory: for configuration, logs and the applications' files.
+            directory: directory for configuration, logs and the applications' files.
             workers: number of Spark workers.
             cores: number of cores of each worker.
             memory: memory of each worker.
-            environment: environment variables of the workers and thus of executors.
+            environment: environment variables of the workers, which executors inherit.
             properties: `spark.*` properties of the master and the workers.
         """
         self.directory = directory
         self.secret = secrets.token_hex(16)
-        self.port, self._web = free_port(), free_port()
+        self.port, self._web_port = free_port(), free_port()
         self._cores, self._memory = cores, memory
         self._environment = dict(environment or {})
         self._properties = {
@@ -82,7 +82,7 @@ class SparkStandalone:
 
     def start_master(self) -> None:
         """Start the master unless it runs, and wait until it responds."""
-        addresses = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web))
+        addresses = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web_port))
         master = self._start("master", "master.Master", *addresses)
         wait_until("Spark's master responded", self._is_up, timeout_s=START_TIMEOUT_S, program=master)
 
@@ -98,7 +98,7 @@ class SparkStandalone:
 
     def state(self) -> dict[str, Any]:
         """Return the master's state of its workers and applications."""
-        response = httpx2.get(f"http://{HOST}:{self._web}/json/", timeout=10.0, trust_env=False)
+        response = httpx2.get(f"http://{HOST}:{self._web_port}/json/", timeout=10.0, trust_env=False)
         return dict(response.json())
 
     def alive(self) -> int:
@@ -117,8 +117,8 @@ class SparkStandalone:
             self._running[name].stop(5.0)
 
     def _start(self, name: str, main: str, *arguments: str) -> Running:
-        if (known := self._running.get(name)) is not None and known.alive:
-            return known
+        if (running_process := self._running.get(name)) is not None and running_process.alive:
+            return running_process
         self.directory.mkdir(parents=True, exist_ok=True)
         conf = self.directory / "conf"
         conf.mkdir(exist_ok=True)
@@ -139,9 +139,9 @@ class SparkStandalone:
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}"]
         command += ["--properties-file", str(properties), *arguments]
-        started = Running(command, log=self.directory / f"{name}.log", cwd=self.directory, env=environment)
-        self._running[name] = started
-        return started
+        process = Running(command, log=self.directory / f"{name}.log", cwd=self.directory, env=environment)
+        self._running[name] = process
+        return process
 
     def _is_up(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""`python -m tests.differential [FAMILY…]`: replay, and print the differences, for development of the script."""
+"""Replays the script and prints the differences: `python -m tests.differential [FAMILY…]`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
 from tests.differential.replay import TimeLimits
-from tests.differential.stage import ReplayedStep, replay_all
 from tests.differential.steps.all_steps import SCRIPT
+from tests.differential.workers import ReplayedStep, replay_all
 
 LIMITS = TimeLimits(condition_s=15, script_s=150)
 
 
 def main(families: list[str]) -> None:
-    """Replay the steps of these families, or of all, in both modes concurrently."""
+    """Replay the steps of these families (default: all) in both modes concurrently."""
     steps = [step for step in SCRIPT if not families or step.name.partition(":")[0] in families]
     with tempfile.TemporaryDirectory() as directory:
         broker = Broker(Path(directory) / "kafka", free_port())
@@ -29,10 +29,10 @@ def main(families: list[str]) -> None:
 
 
 def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
-    """Yield the differences and the needed rows."""
+    """Yield the differences, and the rows of docs/compat.md that are needed."""
     needed: set[str] = set()
     for mode, replayed in results.items():
-        verdicts = [(each.step, each.verdict) for each in replayed]
+        verdicts = [(replayed_step.step, replayed_step.verdict) for replayed_step in replayed]
         needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed}
         for step, verdict in verdicts:
             if verdict.faults:
@@ -40,8 +40,8 @@ def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
                 sent = (request.body or b"").decode("utf-8", "replace")[:300]
                 yield f"\n## {mode}: {step.name}\n{request.method} {request.target} {sent}"
                 yield from verdict.faults
-        wrong = sum(bool(verdict.faults) for _, verdict in verdicts)
-        yield f"\n{mode}: {len(verdicts)} steps, {wrong} with faults"
+        faulty_count = sum(bool(verdict.faults) for _, verdict in verdicts)
+        yield f"\n{mode}: {len(verdicts)} steps, {faulty_count} with faults"
     yield f"rows needed: {' '.join(sorted(needed))}"
 
 

@@ -1,7 +1,7 @@
-"""Intended differences. Each allowance names the row of docs/compat.md that documents it.
+"""Intended differences between Java's and Kraal's responses.
 
-An allowance is a pure function that removes one kind of difference from two responses, and returns them unchanged if
-they differ in another way.
+Each allowance names the row of docs/compat.md that documents it. An allowance is a pure function that removes one kind
+of difference from two responses, and returns them unchanged if they differ in another way.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Pair = tuple[Response, Response]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """A difference that a row of the page allows in a step."""
+    """A difference that a row of docs/compat.md allows in a step."""
 
     row: str
     forgive: Callable[[Response, Response], Pair]
     chance: bool = False
-    """Whether the difference may be absent, for hash orders and races."""
+    """Whether the difference may be absent, because it depends on a hash order or a race."""
     only: str = ""
-    """The mode to which it applies; empty for both."""
+    """The only mode to which the allowance applies; empty for both modes."""
 
 
 def in_standalone(allowance: Allowance) -> Allowance:
@@ -35,34 +35,37 @@ def in_standalone(allowance: Allowance) -> Allowance:
 
 
 def error(row: str, java: int, kraal: int) -> Allowance:
-    """Allow errors with these statuses and any messages; everything else must be equal."""
+    """Allow error responses with the statuses `java` and `kraal`, with any messages; the headers must be equal."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        are_errors = one.message is not None and other.message not in (None, "", "None")
-        if (one.status, other.status) != (java, kraal) or not are_errors:
-            return one, other
-        return replace(one, status=kraal, reason=other.reason, body=other.body), other
+    def forgive(expected: Response, actual: Response) -> Pair:
+        are_errors = expected.message is not None and actual.message not in (None, "", "None")
+        if (expected.status, actual.status) != (java, kraal) or not are_errors:
+            return expected, actual
+        return replace(expected, status=kraal, reason=actual.reason, body=actual.body), actual
 
     return Allowance(row=row, forgive=forgive)
 
 
 def whole(row: str, java: int, kraal: int) -> Allowance:
-    """Allow responses with these statuses that differ in everything else."""
+    """Allow responses with the statuses `java` and `kraal` to differ in any way."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        return (other, other) if (one.status, other.status) == (java, kraal) else (one, other)
+    def forgive(expected: Response, actual: Response) -> Pair:
+        return (actual, actual) if (expected.status, actual.status) == (java, kraal) else (expected, actual)
 
     return Allowance(row=row, forgive=forgive)
 
 
 def status(row: str, java: int, kraal: int) -> Allowance:
-    """Allow these different statuses, also in the bodies of errors; everything else must be equal."""
+    """Allow the HTTP status, and `error_code` in an error body, to be `kraal` instead of `java`.
 
-    def forgive(one: Response, other: Response) -> Pair:
-        if (one.status, other.status) != (java, kraal):
-            return one, other
-        body = one.body.replace(f'{{"error_code":{java},', f'{{"error_code":{kraal},', 1)
-        return replace(one, status=kraal, reason=other.reason, body=body), other
+    Everything else must be equal.
+    """
+
+    def forgive(expected: Response, actual: Response) -> Pair:
+        if (expected.status, actual.status) != (java, kraal):
+            return expected, actual
+        body = expected.body.replace(f'{{"error_code":{java},', f'{{"error_code":{kraal},', 1)
+        return replace(expected, status=kraal, reason=actual.reason, body=body), actual
 
     return Allowance(row=row, forgive=forgive)
 
@@ -70,8 +73,8 @@ def status(row: str, java: int, kraal: int) -> Allowance:
 def header(row: str, name: str, *, chance: bool = False) -> Allowance:
     """Allow a header to differ or to be absent from one response."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        return _remove_header(one, name), _remove_header(other, name)
+    def forgive(expected: Response, actual: Response) -> Pair:
+        return _remove_header(expected, name), _remove_header(actual, name)
 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
@@ -90,9 +93,9 @@ def fields(row: str, *names: str, chance: bool = False) -> Allowance:
 def _mask(value: Any, names: Iterable[str]) -> Any:
     match value:
         case dict():
-            return {key: "…" if key in names else _mask(each, names) for key, each in value.items()}
+            return {key: "…" if key in names else _mask(item, names) for key, item in value.items()}
         case list():
-            return [_mask(each, names) for each in value]
+            return [_mask(item, names) for item in value]
         case _:
             return value
 
@@ -100,10 +103,10 @@ def _mask(value: Any, names: Iterable[str]) -> Any:
 def only_kraal_has(row: str, field: str) -> Allowance:
     """Allow a field that only Kraal's response has, at any depth."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        if other.json is None or field in one.body:
-            return one, other
-        return one, _dumped(other, _without_field(other.json, field))
+    def forgive(expected: Response, actual: Response) -> Pair:
+        if actual.json is None or field in expected.body:
+            return expected, actual
+        return expected, _with_json(actual, _without_field(actual.json, field))
 
     return Allowance(row=row, forgive=forgive)
 
@@ -111,26 +114,27 @@ def only_kraal_has(row: str, field: str) -> Allowance:
 def _without_field(value: Any, field: str) -> Any:
     match value:
         case dict():
-            return {key: _without_field(each, field) for key, each in value.items() if key != field}
+            return {key: _without_field(item, field) for key, item in value.items() if key != field}
         case list():
-            return [_without_field(each, field) for each in value]
+            return [_without_field(item, field) for item in value]
         case _:
             return value
 
 
 def in_any_order(row: str, *below: str) -> Allowance:
-    """Allow another order of array items; `below` names the fields of the arrays, by default all."""
-    return of_json(row, lambda value: _sorted(value, below, inside=not below), chance=True)
+    """Allow another order of array items; `below` names the fields that contain the arrays (default: all)."""
+    return of_json(row, lambda value: _sort_arrays(value, below, inside=not below), chance=True)
 
 
-def _sorted(value: Any, below: tuple[str, ...], *, inside: bool) -> Any:
+def _sort_arrays(value: Any, below: tuple[str, ...], *, inside: bool) -> Any:
     match value:
         case dict():
             return {
-                key: _sorted(each, below, inside=not below or key in below) for key, each in value.items()
+                key: _sort_arrays(item, below, inside=not below or key in below)
+                for key, item in value.items()
             }
         case list():
-            items = [_sorted(each, below, inside=inside and not below) for each in value]
+            items = [_sort_arrays(item, below, inside=inside and not below) for item in value]
             return sorted(items, key=json.dumps) if inside else items
         case _:
             return value
@@ -142,18 +146,18 @@ def offsets_in_any_order(row: str) -> Allowance:
     def change(matched: Any) -> Any:
         if not isinstance(matched, dict) or "offsets" not in matched:
             return matched
-        return {"offsets": sorted(json.dumps(each, sort_keys=True) for each in matched["offsets"])}
+        return {"offsets": sorted(json.dumps(entry, sort_keys=True) for entry in matched["offsets"])}
 
     return of_json(row, change, chance=True)
 
 
 def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> Allowance:
-    """Allow JSON bodies that are equal after this conversion."""
+    """Allow JSON bodies that are equal after the conversion `change`."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        if one.json is None or other.json is None:
-            return one, other
-        return _dumped(one, change(one.json)), _dumped(other, change(other.json))
+    def forgive(expected: Response, actual: Response) -> Pair:
+        if expected.json is None or actual.json is None:
+            return expected, actual
+        return _with_json(expected, change(expected.json)), _with_json(actual, change(actual.json))
 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
@@ -167,44 +171,48 @@ LIST_ORDER = of_json(
 
 
 def of_text(row: str, change: Callable[[str], str], *, chance: bool = False) -> Allowance:
-    """Allow bodies that are equal after this conversion."""
+    """Allow bodies that are equal after the conversion `change`."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        return replace(one, body=change(one.body)), replace(other, body=change(other.body))
+    def forgive(expected: Response, actual: Response) -> Pair:
+        return replace(expected, body=change(expected.body)), replace(actual, body=change(actual.body))
 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
 
-def _dumped(response: Response, value: Any) -> Response:
+def _with_json(response: Response, value: Any) -> Response:
     body = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return replace(response, body=body)
 
 
-OWN = ("kraal.", "io.confluent.", "org.apache.kafka.connect.tools.")
+KRAAL_PREFIXES = ("kraal.", "io.confluent.", "org.apache.kafka.connect.tools.")
 """Prefixes of the class names of plugins that Kraal includes and Kafka does not."""
-_DESCRIBED = re.compile(r"PluginDesc\{klass=class ([^,]+), [^}]*\}(?:, )?")
+_PLUGIN_DESC = re.compile(r"PluginDesc\{klass=class ([^,]+), [^}]*\}(?:, )?")
 
 
 def missing_plugins(row: str, *types: str) -> Allowance:
-    """Allow plugins of these types that only Java has; both must list the others in the same order."""
+    """Allow plugins of these types that only Java has. All other plugins must be listed in the same order."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        if not isinstance(one.json, list) or not isinstance(other.json, list):
-            return one, other
-        ours = {plugin["class"] for plugin in other.json}
-        left = [each for each in one.json if each["class"] in ours or each["type"] not in types]
-        return _dumped(one, left), _dumped(other, other.json)
+    def forgive(expected: Response, actual: Response) -> Pair:
+        if not isinstance(expected.json, list) or not isinstance(actual.json, list):
+            return expected, actual
+        kraal_classes = {plugin["class"] for plugin in actual.json}
+        common = [
+            each for each in expected.json if each["class"] in kraal_classes or each["type"] not in types
+        ]
+        return _with_json(expected, common), _with_json(actual, actual.json)
 
     return Allowance(row=row, forgive=forgive)
 
 
 def missing_in_text(row: str) -> Allowance:
-    """Allow the same in an error message that lists the plugins."""
+    """Allow plugins that only Java has in an error message that lists all plugins."""
 
-    def forgive(one: Response, other: Response) -> Pair:
-        ours = {matched[1] for matched in _DESCRIBED.finditer(other.body)}
-        body = _DESCRIBED.sub(lambda matched: matched[0] if matched[1] in ours else "", one.body)
-        return replace(one, body=body.replace(', "}', '"}')), other
+    def forgive(expected: Response, actual: Response) -> Pair:
+        kraal_classes = {matched[1] for matched in _PLUGIN_DESC.finditer(actual.body)}
+        body = _PLUGIN_DESC.sub(
+            lambda matched: matched[0] if matched[1] in kraal_classes else "", expected.body
+        )
+        return replace(expected, body=body.replace(', "}', '"}')), actual
 
     return Allowance(row=row, forgive=forgive)
 
@@ -212,14 +220,16 @@ def missing_in_text(row: str) -> Allowance:
 def own_plugins(row: str) -> Allowance:
     """Allow plugins that only Kraal has."""
 
-    def is_own(each: Any) -> bool:
-        return isinstance(each, dict) and str(each.get("class")).startswith(OWN)
+    def is_kraal_plugin(plugin: Any) -> bool:
+        return isinstance(plugin, dict) and str(plugin.get("class")).startswith(KRAAL_PREFIXES)
 
-    def forgive(one: Response, other: Response) -> Pair:
-        if isinstance(other.json, list):
-            return one, _dumped(other, [each for each in other.json if not is_own(each)])
-        body = _DESCRIBED.sub(lambda matched: "" if matched[1].startswith(OWN) else matched[0], other.body)
-        return one, replace(other, body=body.replace(', "}', '"}'))
+    def forgive(expected: Response, actual: Response) -> Pair:
+        if isinstance(actual.json, list):
+            return expected, _with_json(actual, [each for each in actual.json if not is_kraal_plugin(each)])
+        body = _PLUGIN_DESC.sub(
+            lambda matched: "" if matched[1].startswith(KRAAL_PREFIXES) else matched[0], actual.body
+        )
+        return expected, replace(actual, body=body.replace(', "}', '"}'))
 
     return Allowance(row=row, forgive=forgive)
 
@@ -230,7 +240,7 @@ def keys_in_any_order(row: str) -> Allowance:
     def change(infos: Any) -> Any:
         if not isinstance(infos, dict) or "configs" not in infos:
             return infos
-        configs = sorted(infos["configs"], key=lambda each: str(each["value"]["name"]))
+        configs = sorted(infos["configs"], key=lambda info: str(info["value"]["name"]))
         return {**infos, "groups": sorted(infos["groups"]), "configs": configs}
 
     return of_json(row, change, chance=True)
@@ -246,14 +256,14 @@ def _with_sorted_configs(value: Any) -> Any:
         case {"connector.class": _}:
             return dict(sorted(value.items()))
         case dict():
-            return {key: _with_sorted_configs(each) for key, each in value.items()}
+            return {key: _with_sorted_configs(item) for key, item in value.items()}
         case list():
-            return [_with_sorted_configs(each) for each in value]
+            return [_with_sorted_configs(item) for item in value]
         case _:
             return value
 
 
 VERSIONS = fields("plugin-versions", "version", chance=True)
-"""After several concurrent restarts, Java's version is sometimes null."""
+"""Allows a null version, which Java sometimes returns after several concurrent restarts."""
 TASKS_LATER = fields("put-creates", "tasks", chance=True)
-"""The response to a PUT that creates a connector may precede its tasks."""
+"""Allows different tasks, because the response to a PUT that creates a connector may precede the tasks."""

@@ -6,9 +6,9 @@ import re
 
 
 def extract_cause(trace: str) -> str:
-    """Return the cause of a task failure in a Java trace: of exceeding the tolerance, or of a failed start.
+    """Return the cause of a task failure from a Java trace.
 
-    It starts with the exception class, unless that is ConfigException or Connect's generic exception.
+    The cause starts with the exception class, unless the class is ConfigException or ConnectException.
     """
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
     cause = causes[0].removeprefix("Caused by: ") if causes else trace.split("\n", maxsplit=1)[0]

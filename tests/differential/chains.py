@@ -70,8 +70,8 @@ def _chain(
     **config: Mapping[str, str],
 ) -> ChainCase:
     merged = dict(SCHEMAS)
-    for more in config.values():
-        merged |= more
+    for overrides in config.values():
+        merged |= overrides
     return ChainCase(name=name, stages=stages, lines=lines, config=merged, drops_all=drops_all)
 
 
@@ -111,27 +111,27 @@ SHAPES: Final = [
     _chain("hoisted, as text", _HOIST, to=STRINGS),
     _chain("hoisted twice", _HOIST, _stage("HoistField$Value", field="outer")),
     _chain("hoisted twice, as text", _HOIST, _stage("HoistField$Value", field="outer"), to=STRINGS),
-    _chain("taken out again", _HOIST, _stage("ExtractField$Value", field="line")),
-    _chain("a field that is not there", _HOIST, _stage("ExtractField$Value", field="nope")),
-    _chain("a field by its path", _HOIST, _stage("HoistField$Value", field="outer"),
+    _chain("extracted", _HOIST, _stage("ExtractField$Value", field="line")),
+    _chain("a missing field", _HOIST, _stage("ExtractField$Value", field="nope")),
+    _chain("a field by path", _HOIST, _stage("HoistField$Value", field="outer"),
            _stage("ExtractField$Value", field="outer.line", field_syntax_version="V2")),
     _chain("flattened", _HOIST, _TWO, _stage("HoistField$Value", field="a"), _stage("Flatten$Value", delimiter="_")),
     _chain("flattened, no schemas", _HOIST, _stage("HoistField$Value", field="a"), _stage("Flatten$Value"), to=PLAIN),
     _chain("inserted", _HOIST, _TOPIC, _TWO),
     _chain("inserted, no schemas", _HOIST, _TOPIC, _TWO, to=PLAIN),
     _chain("inserted, as text", _HOIST, _TOPIC, _TWO, to=STRINGS),
-    _chain("the partition, which is none yet", _HOIST, _stage("InsertField$Value", partition_field="at?")),
-    _chain("the offset, which a source has not", _HOIST, _stage("InsertField$Value", offset_field="at!")),
-    _chain("a field over another", _HOIST, _stage("InsertField$Value", static_field="line", static_value="x")),
+    _chain("the partition of a source record", _HOIST, _stage("InsertField$Value", partition_field="at?")),
+    _chain("the offset of a source record", _HOIST, _stage("InsertField$Value", offset_field="at!")),
+    _chain("an overwritten field", _HOIST, _stage("InsertField$Value", static_field="line", static_value="x")),
     _chain("renamed", _HOIST, _TWO, _stage("ReplaceField$Value", renames="line:text,more:count")),
-    _chain("left out", _HOIST, _TWO, _stage("ReplaceField$Value", exclude="line")),
-    _chain("left in", _HOIST, _TWO, _TOPIC, _stage("ReplaceField$Value", include="more,line")),
-    _chain("nothing left in", _HOIST, _stage("ReplaceField$Value", include="nope")),
+    _chain("an excluded field", _HOIST, _TWO, _stage("ReplaceField$Value", exclude="line")),
+    _chain("included fields", _HOIST, _TWO, _TOPIC, _stage("ReplaceField$Value", include="more,line")),
+    _chain("no included field", _HOIST, _stage("ReplaceField$Value", include="nope")),
     _chain("masked", _HOIST, _TWO, _stage("MaskField$Value", fields="line,more")),
-    _chain("masked by a text", _HOIST, _TWO, _stage("MaskField$Value", fields="more", replacement="***")),
-    _chain("named and numbered", _HOIST,
+    _chain("masked with a replacement", _HOIST, _TWO, _stage("MaskField$Value", fields="more", replacement="***")),
+    _chain("a schema name and version", _HOIST,
            _stage("SetSchemaMetadata$Value", schema_name="a.b.Line", schema_version="3")),
-    _chain("a name on a text", _stage("SetSchemaMetadata$Value", schema_name="Line")),
+    _chain("a schema name of a string", _stage("SetSchemaMetadata$Value", schema_name="Line")),
     _chain("everything", _HOIST, _TWO, _TOPIC, _KEY, _stage("ExtractField$Key", field="line"), _HEADER,
            _stage("ReplaceField$Value", renames="line:text"), _stage("MaskField$Value", fields="more")),
 ]  # fmt: skip
@@ -141,20 +141,20 @@ KEYS: Final = [
     _chain("a key, no schemas", _HOIST, _KEY, to=PLAIN),
     _chain("a key, as text", _HOIST, _KEY, to=STRINGS),
     _chain("a key of one field", _HOIST, _KEY, _stage("ExtractField$Key", field="line"), to=STRINGS),
-    _chain("a key of a field that is not there", _HOIST, _stage("ValueToKey", fields="nope")),
+    _chain("a key of a missing field", _HOIST, _stage("ValueToKey", fields="nope")),
     _chain("a key of a number", _HOIST, _cast("line:int32"), _KEY, _stage("ExtractField$Key", field="line"),
            lines=NUMBERS),
     _chain("a hoisted key", _HOIST, _KEY, _stage("HoistField$Key", field="k"), _stage("Flatten$Key")),
     _chain("a header", _HEADER),
     _chain("a header, no schemas", _HEADER, to=PLAIN),
     _chain("a header, simple", _HEADER, to={**STRINGS, "header.converter": _SIMPLE}),
-    _chain("a header of the value", _HOIST, _TWO,
+    _chain("a header copied from the value", _HOIST, _TWO,
            _stage("HeaderFrom$Value", fields="line,more", headers="a,b", operation="copy")),
-    _chain("a header taken out of the value", _HOIST, _TWO,
+    _chain("a header moved from the value", _HOIST, _TWO,
            _stage("HeaderFrom$Value", fields="more", headers="b", operation="move")),
     _chain("headers dropped", _HEADER, _stage("InsertHeader", header="g", value_literal="[1,2]"),
            _stage("DropHeaders", headers="h")),
-    _chain("headers of all kinds", *(
+    _chain("headers of all types", *(
         _stage("InsertHeader", header=f"h{n}", value_literal=literal)
         for n, literal in enumerate(("1.5", "true", "a b", '{"a":1}', "2026-01-02", "null", "-129", ""))
     )),
@@ -164,25 +164,25 @@ CASTS: Final = [
     *(_chain(f"cast to {kind}", _cast(kind), lines=NUMBERS)
       for kind in ("int8", "int16", "int32", "int64", "float32", "float64", "string")),
     _chain("cast to boolean", _cast("boolean"), lines=("true", "False", "TRUE", "false")),
-    _chain("cast what cannot be", _cast("int32"), lines=("no number", *MIXED)),
-    _chain("cast what cannot be, in the middle", _cast("int32"), lines=MIXED),
-    _chain("cast what cannot be, tolerated", _cast("int32"), lines=MIXED, bad=TOLERANT),
+    _chain("an invalid cast", _cast("int32"), lines=("no number", *MIXED)),
+    _chain("an invalid cast after valid records", _cast("int32"), lines=MIXED),
+    _chain("an invalid cast, tolerated", _cast("int32"), lines=MIXED, bad=TOLERANT),
     _chain("fields cast", _HOIST, _TWO, _cast("line:int64,more:float32"), lines=NUMBERS),
     _chain("fields cast, no schemas", _HOIST, _TWO, _cast("line:int64,more:float32"), lines=NUMBERS, to=PLAIN),
-    _chain("fields cast, some tolerated", _HOIST, _cast("line:float64"), lines=MIXED, bad=TOLERANT),
-    _chain("cast to what there is not", _cast("int128")),
+    _chain("fields cast, errors tolerated", _HOIST, _cast("line:float64"), lines=MIXED, bad=TOLERANT),
+    _chain("cast to an unknown type", _cast("int128")),
     _chain("a time", _time("unix", **_READ), lines=TIMES),
-    _chain("a time of Connect", _time("Timestamp", **_READ), lines=TIMES),
-    _chain("a date of Connect", _time("Date", **_READ), lines=TIMES),
-    _chain("a field's time", _HOIST, _time("unix", field="line", unix_precision="seconds", **_READ), lines=TIMES),
-    _chain("a time that is none", _time("unix", **_READ), lines=("yesterday", *TIMES)),
-    _chain("times that are none, tolerated", _time("unix", **_READ), lines=("yesterday", *TIMES), bad=TOLERANT),
+    _chain("a logical timestamp", _time("Timestamp", **_READ), lines=TIMES),
+    _chain("a logical date", _time("Date", **_READ), lines=TIMES),
+    _chain("the time in a field", _HOIST, _time("unix", field="line", unix_precision="seconds", **_READ), lines=TIMES),
+    _chain("an invalid time", _time("unix", **_READ), lines=("yesterday", *TIMES)),
+    _chain("invalid times, tolerated", _time("unix", **_READ), lines=("yesterday", *TIMES), bad=TOLERANT),
 ]  # fmt: skip
 
-ROADS: Final = [
-    _chain("another topic", _stage("RegexRouter", regex="(.*)", replacement="$1-routed")),
-    _chain("another topic, then named", _HOIST, _stage("RegexRouter", regex="(.*)", replacement="$1-b"), _TOPIC),
-    _chain("named, then another topic", _HOIST, _TOPIC, _stage("RegexRouter", regex="(.*)", replacement="$1-b")),
+ROUTES: Final = [
+    _chain("routed", _stage("RegexRouter", regex="(.*)", replacement="$1-routed")),
+    _chain("routed, then topic inserted", _HOIST, _stage("RegexRouter", regex="(.*)", replacement="$1-b"), _TOPIC),
+    _chain("topic inserted, then routed", _HOIST, _TOPIC, _stage("RegexRouter", regex="(.*)", replacement="$1-b")),
     _chain("a topic that does not match", _stage("RegexRouter", regex="elsewhere", replacement="x")),
     _chain("all dropped", _stage("Filter"), drops_all=True),
     _chain("dropped where the topic matches", _when(_stage("Filter")), drops_all=True,
@@ -195,22 +195,22 @@ ROADS: Final = [
     _chain("not hoisted", _when(_HOIST), p=_predicate("HasHeaderKey", name="h")),
 ]  # fmt: skip
 
-WRONG: Final = [
-    _chain("fields of a text", _TWO),
-    _chain("fields of a text, no schemas", _stage("ReplaceField$Value", exclude="a"), to=PLAIN),
-    _chain("fields of a text, tolerated", _TWO, bad=TOLERANT, drops_all=True),
-    _chain("fields of a key that is not there", _HOIST, _stage("ExtractField$Key", field="a")),
+INVALID: Final = [
+    _chain("fields of a string", _TWO),
+    _chain("fields of a string, no schemas", _stage("ReplaceField$Value", exclude="a"), to=PLAIN),
+    _chain("fields of a string, tolerated", _TWO, bad=TOLERANT, drops_all=True),
+    _chain("a field of a null key", _HOIST, _stage("ExtractField$Key", field="a")),
     _chain("a router without a regex", _stage("RegexRouter", replacement="x")),
-    _chain("a router with half a regex", _stage("RegexRouter", regex="(", replacement="x")),
-    _chain("a transform that is not there", _stage("NoSuchTransform")),
-    _chain("a predicate that is not there", _when(_HOIST)),
-    _chain("a mask of what it cannot be", _HOIST, _TWO, _cast("more:int8"),
+    _chain("a router with an invalid regex", _stage("RegexRouter", regex="(", replacement="x")),
+    _chain("an unknown transform", _stage("NoSuchTransform")),
+    _chain("an unknown predicate", _when(_HOIST)),
+    _chain("a mask with an invalid replacement", _HOIST, _TWO, _cast("more:int8"),
            _stage("MaskField$Value", fields="more", replacement="much")),
-    _chain("headers and fields of other counts", _HOIST,
+    _chain("different numbers of headers and fields", _HOIST,
            _stage("HeaderFrom$Value", fields="line", headers="a,b", operation="copy")),
 ]  # fmt: skip
 
-CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROADS, *WRONG]
+CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROUTES, *INVALID]
 
 
 def _make_envelope(**fields: tuple[str, object]) -> str:
@@ -244,14 +244,14 @@ SINKS: Final = [
     _chain("cut", _CUT, lines=ORDERS),
     _chain("cut, cast and masked", _CUT, _cast("id:int32,amount:string"), _stage("MaskField$Value", fields="title"),
            lines=ORDERS),
-    _chain("where it comes from", _stage("InsertField$Value", topic_field="t", partition_field="p", offset_field="o",
+    _chain("record metadata", _stage("InsertField$Value", topic_field="t", partition_field="p", offset_field="o",
                                          timestamp_field="at"), lines=ORDERS),
     _chain("one field", _stage("ExtractField$Value", field="amount"), lines=ORDERS),
     _chain("one field, hoisted", _stage("ExtractField$Value", field="name"), _HOIST, lines=ORDERS),
     _chain("numbers cast", _cast("id:int8,amount:float32,paid:string"), lines=ORDERS),
-    _chain("only the odd ones", _when(_stage("Filter"), negate=True), p=_predicate("HasHeaderKey", name="h"),
+    _chain("only records with a header", _when(_stage("Filter"), negate=True), p=_predicate("HasHeaderKey", name="h"),
            lines=ORDERS),
-    _chain("the odd ones masked", _when(_stage("MaskField$Value", fields="id,name")),
+    _chain("records with a header masked", _when(_stage("MaskField$Value", fields="id,name")),
            p=_predicate("HasHeaderKey", name="h"), lines=ORDERS),
     _chain("no tombstones", _when(_stage("Filter")), p=_predicate("RecordIsTombstone"), lines=WITH_NULL),
     _chain("tombstones", _CUT, lines=WITH_NULL),
@@ -260,12 +260,12 @@ SINKS: Final = [
     _chain("maps", _stage("ReplaceField$Value", renames="id:number"), lines=PLAIN_ORDERS, to=PLAIN),
     _chain("maps, cast and masked", _cast("id:string"), _stage("MaskField$Value", fields="id", replacement="x"),
            lines=PLAIN_ORDERS, to=PLAIN),
-    _chain("a time of a number", _time("string", field="at", format="yyyy-MM-dd HH:mm:ss.SSS"), lines=ORDERS),
-    _chain("no JSON", lines=(ORDERS[0], "no JSON", ORDERS[1])),
-    _chain("no JSON, tolerated", lines=(ORDERS[0], "no JSON", ORDERS[1]), bad=TOLERANT),
-    _chain("a name is no number", _cast("name:int32"), lines=ORDERS),
-    _chain("a name is no number, tolerated", _cast("name:int32"), lines=ORDERS, bad=TOLERANT),
-    _chain("a field that is not there", _stage("ValueToKey", fields="nope"), lines=ORDERS),
-    _chain("other fields, no envelope", lines=PLAIN_ORDERS),
+    _chain("a number as time", _time("string", field="at", format="yyyy-MM-dd HH:mm:ss.SSS"), lines=ORDERS),
+    _chain("invalid JSON", lines=(ORDERS[0], "no JSON", ORDERS[1])),
+    _chain("invalid JSON, tolerated", lines=(ORDERS[0], "no JSON", ORDERS[1]), bad=TOLERANT),
+    _chain("a name cast to a number", _cast("name:int32"), lines=ORDERS),
+    _chain("a name cast to a number, tolerated", _cast("name:int32"), lines=ORDERS, bad=TOLERANT),
+    _chain("a missing field", _stage("ValueToKey", fields="nope"), lines=ORDERS),
+    _chain("values without an envelope", lines=PLAIN_ORDERS),
 ]  # fmt: skip
 """Chains from Kafka to a file; `lines` are the values of records, with `null` for tombstones."""

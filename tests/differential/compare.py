@@ -1,4 +1,4 @@
-"""The verdict on one step: a pure function of its responses and the allowances."""
+"""Compares the responses to one step. The verdict is a pure function of the responses and the allowances."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.differential.allowances import Allowance
 from tests.differential.exchange import Response
 from tests.differential.script import Step
 
-_LONG = 200
+_MAX_INLINE_CHARS = 200
 _JAVA_RACE: Final = "as the connector has been scheduled for shutdown"
-"""In the message of Java's 500 if a concurrent request stops the connector before it has started
+"""Part of Java's message for a 500 if a concurrent request stops a connector before its start is complete
 (WorkerConnector.transitionTo)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The faults of a step, and the rows of the page that allow its differences."""
+    """The faults of a step, and the rows of docs/compat.md that allow the differences."""
 
     faults: tuple[str, ...]
     needed: frozenset[str]
@@ -33,33 +33,37 @@ def judge(
     A fault is a difference without an allowance, an unexpected status, or an unused allowance of the step, unless it is
     marked `chance`. `everywhere` are the allowances of all steps.
     """
-    if silent := _silent("Java", java) + _silent("Kraal", kraal):
-        return Verdict(tuple(silent), frozenset())
+    if missing := _describe_missing("Java", java) + _describe_missing("Kraal", kraal):
+        return Verdict(tuple(missing), frozenset())
     if step.among:
-        judged = [each for each in java if _JAVA_RACE not in each.body]
-        wrong = _unexpected(step.among, "Java", judged) + _unexpected(step.among, "Kraal", kraal)
-        return Verdict(tuple(wrong), frozenset())
-    pairs = list(zip(_in_order(java), _in_order(kraal), strict=True))
+        relevant = [response for response in java if _JAVA_RACE not in response.body]
+        unexpected = _describe_unexpected(step.among, "Java", relevant) + _describe_unexpected(
+            step.among, "Kraal", kraal
+        )
+        return Verdict(tuple(unexpected), frozenset())
+    pairs = list(zip(_sort_responses(java), _sort_responses(kraal), strict=True))
     allowed = (*step.allow, *everywhere)
     if faults := _find_remaining(pairs, allowed):
-        return Verdict(tuple(faults), frozenset(each.row for each in allowed))
+        return Verdict(tuple(faults), frozenset(allowance.row for allowance in allowed))
     needed = {
         each.row
         for n, each in enumerate(allowed)
         if _find_remaining(pairs, (*allowed[:n], *allowed[n + 1 :]))
     }
-    stale = [each.row for each in step.allow if each.row not in needed and not each.chance]
-    return Verdict(tuple(f"the row {row} is not needed here" for row in stale), frozenset(needed))
+    unused_rows = [
+        allowance.row for allowance in step.allow if allowance.row not in needed and not allowance.chance
+    ]
+    return Verdict(tuple(f"the row {row} is not needed here" for row in unused_rows), frozenset(needed))
 
 
 def _find_remaining(pairs: Iterable[tuple[Response, Response]], allowed: Iterable[Allowance]) -> list[str]:
-    """Return the remaining differences after these allowances."""
+    """Return the differences that remain after these allowances."""
     texts = []
     for java, kraal in pairs:
-        one, other = java, kraal
+        expected, actual = java, kraal
         for allowance in allowed:
-            one, other = allowance.forgive(one, other)
-        texts += differences(one, other)
+            expected, actual = allowance.forgive(expected, actual)
+        texts += differences(expected, actual)
     return texts
 
 
@@ -78,22 +82,32 @@ def differences(java: Response, kraal: Response) -> list[str]:
     return texts
 
 
-def _in_order(responses: Sequence[Response]) -> list[Response]:
+def _sort_responses(responses: Sequence[Response]) -> list[Response]:
     return sorted(responses, key=lambda response: (response.status, response.body))
 
 
-def _silent(who: str, responses: Sequence[Response]) -> list[str]:
-    return [f"{who} did not respond: {each.reason} {each.body}" for each in responses if not each.status]
+def _describe_missing(worker: str, responses: Sequence[Response]) -> list[str]:
+    return [
+        f"{worker} did not respond: {response.reason} {response.body}"
+        for response in responses
+        if not response.status
+    ]
 
 
-def _unexpected(among: frozenset[int], who: str, responses: Sequence[Response]) -> list[str]:
-    return [f"{who}: {each.status} {each.body}" for each in responses if each.status not in among]
+def _describe_unexpected(among: frozenset[int], worker: str, responses: Sequence[Response]) -> list[str]:
+    return [
+        f"{worker}: {response.status} {response.body}"
+        for response in responses
+        if response.status not in among
+    ]
 
 
 def _format_bodies(java: str, kraal: str) -> str:
-    """Format two bodies; long ones as a diff."""
-    if max(len(java), len(kraal)) <= _LONG:
+    """Format two bodies, as a diff if they are long."""
+    if max(len(java), len(kraal)) <= _MAX_INLINE_CHARS:
         return f"  Java  {java}\n  Kraal {kraal}"
-    one, other = (text.replace("},{", "},\n{").replace(',"', ',\n"').splitlines() for text in (java, kraal))
-    diff = list(unified_diff(one, other, "Java", "Kraal", lineterm="", n=2))
+    expected, actual = (
+        text.replace("},{", "},\n{").replace(',"', ',\n"').splitlines() for text in (java, kraal)
+    )
+    diff = list(unified_diff(expected, actual, "Java", "Kraal", lineterm="", n=2))
     return "\n".join(diff[:80]) or f"  Java  {java!r}\n  Kraal {kraal!r}"

@@ -9,26 +9,31 @@ SINK: Final = "FileStreamSink"
 Config = dict[str, Any]
 
 
-def source(name: str, /, **more: Any) -> Config:
+def source(name: str, /, **extra: Any) -> Config:
     """Return the config of a source from `NAME.in` in the worker's directory into the topic `NAME-TAG`."""
-    return {"connector.class": SOURCE, "file": f"DIR/{name}.in", "topic": f"{name}-TAG", **_keys(more)}
+    return {
+        "connector.class": SOURCE,
+        "file": f"DIR/{name}.in",
+        "topic": f"{name}-TAG",
+        **_to_config_keys(extra),
+    }
 
 
-def sink(name: str, topics: str, /, **more: Any) -> Config:
+def sink(name: str, topics: str, /, **extra: Any) -> Config:
     """Return the config of a sink to `NAME.out` in the worker's directory."""
-    return {"connector.class": SINK, "file": f"DIR/{name}.out", "topics": topics, **_keys(more)}
+    return {"connector.class": SINK, "file": f"DIR/{name}.out", "topics": topics, **_to_config_keys(extra)}
 
 
-def creation(name: str, config: Config, /, **more: Any) -> dict[str, Any]:
+def creation(name: str, config: Config, /, **extra: Any) -> dict[str, Any]:
     """Return the body of `POST /connectors`."""
-    return {"name": name, "config": config, **more}
+    return {"name": name, "config": config, **extra}
 
 
-def idle(name: str, /, **more: Any) -> dict[str, Any]:
+def idle(name: str, /, **extra: Any) -> dict[str, Any]:
     """Return the body that creates a stopped source."""
-    return creation(name, source(name, **more), initial_state="STOPPED")
+    return creation(name, source(name, **extra), initial_state="STOPPED")
 
 
-def _keys(more: Config) -> Config:
+def _to_config_keys(keywords: Config) -> Config:
     """Convert Python keywords such as `tasks_max` to config keys such as `tasks.max`."""
-    return {key.replace("_", "."): value for key, value in more.items()}
+    return {key.replace("_", "."): value for key, value in keywords.items()}

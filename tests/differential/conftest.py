@@ -1,4 +1,4 @@
-"""Shared fixtures: the replay of both modes, and a pair of workers for comparing records."""
+"""Fixtures: the replay of both modes, and a pair of workers for comparing records."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from scripts.harness.java_connect import CURRENT, OLDER
 from tests.differential.replay import TimeLimits
-from tests.differential.stage import PROPERTIES, ReplayedStep, replay_all
 from tests.differential.steps.all_steps import SCRIPT
+from tests.differential.workers import PROPERTIES, ReplayedStep, replay_all
 from tests.fakes.workers.java_worker import JavaWorker
 
 
 @pytest.fixture(
-    scope="session", params=[CURRENT, *(pytest.param(each, marks=pytest.mark.slow) for each in OLDER)]
+    scope="session", params=[CURRENT, *(pytest.param(version, marks=pytest.mark.slow) for version in OLDER)]
 )
 def java_version(request: pytest.FixtureRequest) -> str:
-    """The version of Java Connect with which Kraal is compared."""
+    """Return the version of Java Connect with which Kraal is compared."""
     return str(request.param)
 
 
@@ -28,17 +28,17 @@ def java_version(request: pytest.FixtureRequest) -> str:
 def replayed(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, java_version: str
 ) -> Mapping[str, Mapping[str, ReplayedStep]]:
-    """The responses of both workers of each mode, by mode and name of the step."""
+    """Replay the script in both modes; return the responses by mode and step name."""
     directory = tmp_path_factory.mktemp("differential")
-    replayed = replay_all(SCRIPT, directory, kafka.bootstrap, TimeLimits(), java_version)
-    return {mode: {each.step.name: each for each in steps} for mode, steps in replayed.items()}
+    results = replay_all(SCRIPT, directory, kafka.bootstrap, TimeLimits(), java_version)
+    return {mode: {result.step.name: result for result in steps} for mode, steps in results.items()}
 
 
 @pytest.fixture(scope="package")
 def pair(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
-    """A standalone Java worker and a standalone Kraal worker, for comparing records."""
+    """Run a standalone Java worker and a standalone Kraal worker, for comparing records."""
     directory = tmp_path_factory.mktemp("pair")
     java = JavaWorker(directory / "java", kafka.bootstrap, properties=PROPERTIES)
     kraal = WorkerProcess(directory / "kraal", kafka.bootstrap, properties=PROPERTIES)
@@ -46,6 +46,6 @@ def pair(
         with ThreadPoolExecutor() as threads:
             list(threads.map(WorkerProcess.start, (java, kraal)))
         yield java, kraal
-    finally:  # kill them, because Java takes a second per task to stop
+    finally:  # kill the workers, because Java takes a second per task to stop
         java.close()
         kraal.close()

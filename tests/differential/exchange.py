@@ -1,4 +1,4 @@
-"""Requests in the notation of the script, and complete, unprocessed responses of a worker."""
+"""Sends requests of the script, and returns the unprocessed responses of a worker."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import quote, urlsplit
 DISTRIBUTED: Final = "distributed"
 STANDALONE: Final = "standalone"
 TIMEOUT_S: Final = 100.0
-"""Java's own limit for a request is 90 s."""
+"""Longer than Java's request timeout of 90 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholders:
     """The values of the script's placeholders on one worker.
 
-    `TAG` is the worker's suffix of the names of topics and consumer groups, because workers share a broker. `DIR` is
-    its directory, `WORKER` its host and port.
+    `TAG` is a suffix for names of topics and consumer groups, because workers share a broker. `DIR` is the directory of
+    the worker, and `WORKER` its host and port.
     """
 
     tag: str
@@ -29,37 +29,37 @@ class Placeholders:
 
     def fill(self, text: str) -> str:
         """Replace the placeholders in a text of the script."""
-        for name, value in self._names().items():
+        for name, value in self._values().items():
             text = text.replace(name, value)
         return text
 
-    def take_out(self, text: str) -> str:
-        """Replace the worker's values, also percent-encoded ones, by the placeholders."""
-        for name, value in self._names().items():
+    def replace_values(self, text: str) -> str:
+        """Replace the worker's values, including percent-encoded values, by the placeholders."""
+        for name, value in self._values().items():
             text = text.replace(value, name).replace(quote(value, safe=""), name)
         return text
 
-    def _names(self) -> Mapping[str, str]:
+    def _values(self) -> Mapping[str, str]:
         return {"DIR": self.directory, "TAG": self.tag, "WORKER": self.authority}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request of the script. `target` is sent unchanged, so the script contains percent-encoding."""
+    """One request of the script. `target` is sent unchanged, so it must be percent-encoded."""
 
     method: str
     target: str
     body: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
-    def for_worker(self, here: Placeholders) -> Request:
-        """Return the request for one worker, with its values of the placeholders."""
-        body = None if self.body is None else here.fill(self.body.decode("utf-8", "surrogateescape"))
+    def for_worker(self, placeholders: Placeholders) -> Request:
+        """Return the request with the placeholders replaced by the values of a worker."""
+        body = None if self.body is None else placeholders.fill(self.body.decode("utf-8", "surrogateescape"))
         return replace(
             self,
-            target=here.fill(self.target),
+            target=placeholders.fill(self.target),
             body=None if body is None else body.encode("utf-8", "surrogateescape"),
-            headers=tuple((name, here.fill(value)) for name, value in self.headers),
+            headers=tuple((name, placeholders.fill(value)) for name, value in self.headers),
         )
 
     @property
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One response. `headers` are by lower-case name, with repeated headers joined by commas."""
+    """One response. `headers` maps lower-case names to values; repeated headers are joined by commas."""
 
     status: int
     reason: str = ""

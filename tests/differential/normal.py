@@ -1,4 +1,4 @@
-"""Normalizes values that differ between runs of the same program: addresses, directories, times. Pure."""
+"""Normalizes values that differ between runs of the same program: addresses, directories and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tests.differential.exchange import Placeholders, Response
 
 _FRAMING: Final = frozenset({"date", "content-length", "transfer-encoding", "connection", "keep-alive"})
-"""Headers of the connection, not of the response. A wrong length is visible as a truncated body."""
+"""Headers of the connection, not of the response. A wrong length would appear as a truncated body."""
 
 _TIME: Final = re.compile(r'("last_modified":)\d+')
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -17,11 +17,17 @@ _TRACE: Final = re.compile(r'("trace":")((?:[^"\\]|\\.)*)"')
 _FIRST_LINE_ENDS: Final = re.compile(r"\\[nr]")
 
 
-def normal(response: Response, here: Placeholders) -> Response:
+def normal(response: Response, placeholders: Placeholders) -> Response:
     """Return the response without values specific to the worker and the run."""
-    headers = {name: here.take_out(value) for name, value in response.headers.items() if name not in _FRAMING}
+    headers = {
+        name: placeholders.replace_values(value)
+        for name, value in response.headers.items()
+        if name not in _FRAMING
+    }
     return replace(
-        response, headers=headers, body=replace_times(shorten_traces(here.take_out(response.body)))
+        response,
+        headers=headers,
+        body=replace_times(shorten_traces(placeholders.replace_values(response.body))),
     )
 
 
@@ -31,5 +37,5 @@ def replace_times(text: str) -> str:
 
 
 def shorten_traces(text: str) -> str:
-    """Keep only the first line of each stack trace, because the others depend on the source code."""
-    return _TRACE.sub(lambda found: f'{found[1]}{_FIRST_LINE_ENDS.split(found[2])[0]}"', text)
+    """Keep only the first line of each stack trace, because the other lines depend on the source code."""
+    return _TRACE.sub(lambda match: f'{match[1]}{_FIRST_LINE_ENDS.split(match[2])[0]}"', text)

@@ -1,4 +1,4 @@
-"""The differences between the responses of Connect 4.3 and Connect 4.4, with which Kraal agrees."""
+"""Converts responses of Connect 4.3 to those of Connect 4.4, with which Kraal agrees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 _TABLE: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "older_connect.json").read_text("utf-8")
 )["4.3"]
-_TEXTS: Final = [(re.compile(each["older"], re.DOTALL), each["current"]) for each in _TABLE["texts"]]
+_TEXTS: Final = [(re.compile(entry["older"], re.DOTALL), entry["current"]) for entry in _TABLE["texts"]]
 
 MISSING_KEYS: Final[dict[str, list[str]]] = _TABLE["missing_keys"]
 """Config keys that Connect 4.3 lacks, by the class or client that they configure."""

@@ -12,7 +12,7 @@ from tests.differential.normal import normal
 from tests.differential.script import Step
 
 REBALANCE_TIMEOUT_S = 30.0
-"""Time for which requests are repeated because of a rebalance."""
+"""Maximum time for which a request is repeated because of a rebalance."""
 TOO_LATE = (Response(status=0, reason="not sent: the time limit of the script has passed"),)
 _POLL_INTERVAL_S = 0.1
 
@@ -24,7 +24,7 @@ _MOMENTARY = (
 
 
 def is_momentary(response: Response) -> bool:
-    """Return whether a rebalance prevented the request, which clients of Connect then repeat."""
+    """Return whether a rebalance prevented the request. Clients of Connect repeat such requests."""
     return response.status in (409, 500) and (response.message or "").startswith(_MOMENTARY)
 
 
@@ -41,19 +41,19 @@ class Replay:
     """Replays steps on one worker."""
 
     url: str
-    here: Placeholders
+    placeholders: Placeholders
     limits: TimeLimits
     evidence: Callable[[], str] = str
     """Returns diagnostics of a worker that does not respond."""
 
     def run(self, steps: Iterable[Step]) -> list[Sequence[Response]]:
-        """Execute all steps; return the normalized responses of each."""
+        """Execute all steps; return the normalized responses to each step."""
         deadline = time.monotonic() + self.limits.script_s
         return [self._execute_step(step) if time.monotonic() < deadline else TOO_LATE for step in steps]
 
     def _execute_step(self, step: Step) -> Sequence[Response]:
         if step.before is not None:
-            step.before(self.here)
+            step.before(self.placeholders)
         if len(step.requests) == 1:
             return [self._send_until_condition(step, step.requests[0])]
         with ThreadPoolExecutor(len(step.requests)) as threads:
@@ -72,7 +72,7 @@ class Replay:
         """Repeat the request until no rebalance prevents it."""
         deadline = time.monotonic() + min(REBALANCE_TIMEOUT_S, self.limits.condition_s)
         while True:
-            response = normal(send(self.url, request.for_worker(self.here)), self.here)
+            response = normal(send(self.url, request.for_worker(self.placeholders)), self.placeholders)
             if response.status == 0 and response.reason == TimeoutError.__name__:
                 return replace(response, body=f"{response.body}\n{self.evidence()}")
             if not is_momentary(response) or time.monotonic() > deadline:

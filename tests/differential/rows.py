@@ -1,4 +1,4 @@
-"""The rows of docs/compat.md that the suite uses: those with an id in the column `seen`."""
+"""Reads the rows of docs/compat.md that the suite uses: the rows with an id in the column `seen`."""
 
 from __future__ import annotations
 

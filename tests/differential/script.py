@@ -15,28 +15,30 @@ MODES: Final = (DISTRIBUTED, STANDALONE)
 JSON: Final = "application/json"
 
 Condition = Callable[[Response], bool]
-Act = Callable[[Placeholders], None]
+Action = Callable[[Placeholders], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One or more concurrent requests, and how their responses are compared."""
+    """One or more concurrent requests, and the comparison of their responses."""
 
     name: str
     requests: tuple[Request, ...]
     until: Condition | None = None
-    """The request is repeated on each worker until this holds for its response."""
-    before: Act | None = None
+    """The request is repeated on each worker until its response meets this condition."""
+    before: Action | None = None
     """An action before the requests on each worker, such as writing a file."""
     allow: tuple[Allowance, ...] = ()
     only: str = ""
-    """The mode in which it runs; empty for both."""
+    """The only mode in which the step runs; empty for both modes."""
     among: frozenset[int] = frozenset()
-    """If not empty, the outcome is random: only check that each response has one of these statuses."""
+    """If not empty, the outcome is random: each response must only have one of these statuses."""
 
     def in_mode(self, mode: str) -> Step:
         """Return the step with only the allowances of this mode."""
-        return replace(self, allow=tuple(each for each in self.allow if each.only in ("", mode)))
+        return replace(
+            self, allow=tuple(allowance for allowance in self.allow if allowance.only in ("", mode))
+        )
 
 
 def ask(
@@ -47,13 +49,13 @@ def ask(
     content_type: str | None = None,
     headers: Mapping[str, str] | None = None,
     until: Condition | None = None,
-    before: Act | None = None,
+    before: Action | None = None,
     only: str = "",
 ) -> Step:
     """Return a step with one request.
 
     Args:
-        name: description of the request, which is unique within its family.
+        name: description of the request. It must be unique within the family.
         line: `METHOD /target`.
         body: text and bytes are sent unchanged, other values as JSON; None for no body.
         allow: the differences that must occur.
@@ -80,7 +82,7 @@ def at_once(
 
 
 def family(name: str, *steps: Step | Iterable[Step]) -> list[Step]:
-    """Return the steps of one family, with its name as a prefix of theirs."""
+    """Return the steps of a family, with the name of the family as a prefix of the step names."""
     flat = [step for each in steps for step in ([each] if isinstance(each, Step) else each)]
     return [replace(step, name=f"{name}: {step.name}") for step in flat]
 
@@ -96,41 +98,43 @@ def _request(line: str, body: object, content_type: str | None, headers: Mapping
             content = body.encode()
         case _:
             content = json.dumps(body, ensure_ascii=False).encode()
-    sent = JSON if content_type is None and content is not None else content_type
-    typed = {"Content-Type": sent} if sent else {}
-    return Request(method=method, target=target, body=content, headers=tuple({**typed, **headers}.items()))
+    media_type = JSON if content_type is None and content is not None else content_type
+    type_header = {"Content-Type": media_type} if media_type else {}
+    return Request(
+        method=method, target=target, body=content, headers=tuple({**type_header, **headers}.items())
+    )
 
 
 # -- conditions --------------------------------------------------------------------------------------------
 
 
-def states(*wanted: str) -> Condition:
+def states(*expected: str) -> Condition:
     """Check the states of the connector and its tasks in a status or an accepted restart."""
 
-    def hold(response: Response) -> bool:
+    def is_met(response: Response) -> bool:
         body = response.json
         if response.status not in {200, 202} or not isinstance(body, dict):
             return False
-        return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
+        return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(expected)
 
-    return hold
+    return is_met
 
 
-def listed_states(name: str, *wanted: str) -> Condition:
+def listed_states(name: str, *expected: str) -> Condition:
     """Check the states of the connector with this prefix and its tasks in a list with `expand=status`."""
 
-    def hold(response: Response) -> bool:
+    def is_met(response: Response) -> bool:
         if response.status != 200:
             return False
         (body,) = (each["status"] for key, each in response.json.items() if key.startswith(name))
-        return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
+        return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(expected)
 
-    return hold
+    return is_met
 
 
-def state(wanted: str) -> Condition:
+def state(expected: str) -> Condition:
     """Check the state in a task's status."""
-    return lambda response: response.status == 200 and response.json["state"] == wanted
+    return lambda response: response.status == 200 and response.json["state"] == expected
 
 
 def status(code: int) -> Condition:
@@ -151,12 +155,12 @@ def lacks(text: str) -> Condition:
 # -- actions outside of REST --------------------------------------------------------------------------------
 
 
-def append(file: str, text: str) -> Act:
+def append(file: str, text: str) -> Action:
     """Return an action that appends to a file in the worker's directory."""
 
-    def act(here: Placeholders) -> None:
-        path = Path(here.directory) / file
+    def append_text(placeholders: Placeholders) -> None:
+        path = Path(placeholders.directory) / file
         with path.open("a", encoding="utf-8") as out:
             out.write(text)
 
-    return act
+    return append_text

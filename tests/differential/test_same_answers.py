@@ -1,4 +1,4 @@
-"""Kraal's responses equal those of Java Connect in both modes, except for the differences in docs/compat.md."""
+"""Tests that Kraal's responses equal those of Java Connect in both modes, except as documented in docs/compat.md."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from scripts.harness.java_connect import CURRENT
 from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
-from tests.differential.stage import ReplayedStep
 from tests.differential.steps.all_steps import SCRIPT
 from tests.differential.steps.everywhere import OLDER_ROW
+from tests.differential.workers import ReplayedStep
 
 Outcome = Mapping[str, Mapping[str, ReplayedStep]]
 
@@ -30,6 +30,11 @@ def test_kraal_response_equals_java_response(replayed: Outcome, mode: str, step:
 
 
 def test_every_documented_difference_occurs(replayed: Outcome, java_version: str) -> None:
-    needed = {row for steps in replayed.values() for each in steps.values() for row in each.verdict.needed}
+    needed = {
+        row
+        for steps in replayed.values()
+        for replayed_step in steps.values()
+        for row in replayed_step.verdict.needed
+    }
     older = {OLDER_ROW} if java_version == CURRENT else set()
     assert set(ids_in(PAGE.read_text("utf-8"))) - needed == older, "remove these rows or their ids"

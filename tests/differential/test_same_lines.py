@@ -1,4 +1,4 @@
-"""Java and Kraal sinks write the same lines for the same records and transform chains."""
+"""Tests that Java and Kraal sinks write the same lines for the same records and transform chains."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SinkOutput:
 def outputs(
     pair: tuple[WorkerProcess, WorkerProcess], kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, SinkOutput], dict[str, SinkOutput]]:
-    """The output of Java and Kraal for each chain."""
+    """Run all chains on both workers; return the output of Java and of Kraal."""
     directory, run = tmp_path_factory.mktemp("lines"), f"s{uuid.uuid4().hex[:6]}"
     topics = {chain.name: f"{run}-{number:02}" for number, chain in enumerate(SINKS)}
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "log_level": 2})
@@ -54,15 +54,17 @@ def outputs(
             data = None if value == "null" else value.encode()
             producer.produce(topics[chain.name], data, b'"k"', 0, timestamp=TIME_MS + number, headers=headers)
     assert producer.flush(30) == 0
-    java, kraal = (_write(worker, topics, directory / side) for worker, side in zip(pair, "jk", strict=True))
+    java, kraal = (
+        _run_sinks(worker, topics, directory / side) for worker, side in zip(pair, "jk", strict=True)
+    )
     return java, kraal
 
 
-def _write(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> dict[str, SinkOutput]:
+def _run_sinks(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> dict[str, SinkOutput]:
     directory.mkdir()
     names = {
         chain: f"{topic}-{directory.name}" for chain, topic in topics.items()
-    }  # each with a group of its own
+    }  # each connector has its own consumer group
     for chain in SINKS:
         config = {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -72,14 +74,14 @@ def _write(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> di
             **chain.settings,
             **READ,
         }
-        answer = worker.create(names[chain.name], config)
-        assert answer.status == 201, answer
+        response = worker.create(names[chain.name], config)
+        assert response.status == 201, response
     results = {}
     for chain in SINKS:
         name = names[chain.name]
         deadline = time.monotonic() + TIMEOUT_S
         while not _is_complete(worker, name, len(chain.lines)):
-            assert time.monotonic() < deadline, f"{chain.name} is not through\n{worker.evidence()}"
+            assert time.monotonic() < deadline, f"{chain.name} is not complete\n{worker.evidence()}"
             time.sleep(POLL_INTERVAL_S)
         file = directory / name
         results[chain.name] = SinkOutput(
@@ -95,10 +97,10 @@ def _is_complete(worker: WorkerProcess, name: str, count: int) -> bool:
     if "FAILED" in worker.states(name)[1:]:
         return True
     offsets = worker.get(f"/connectors/{name}/offsets").body["offsets"]
-    return [each["offset"] for each in offsets] == [{"kafka_offset": count}]
+    return [entry["offset"] for entry in offsets] == [{"kafka_offset": count}]
 
 
-@pytest.mark.parametrize("chain", [pytest.param(each, id=each.name) for each in SINKS])
+@pytest.mark.parametrize("chain", [pytest.param(chain, id=chain.name) for chain in SINKS])
 def test_java_and_kraal_sinks_write_equal_lines(
     outputs: tuple[dict[str, SinkOutput], dict[str, SinkOutput]], chain: ChainCase
 ) -> None:
@@ -116,5 +118,5 @@ def test_chains_cover_successes_and_failures(
     outputs: tuple[dict[str, SinkOutput], dict[str, SinkOutput]],
 ) -> None:
     java, _ = outputs
-    assert sum(bool(each.lines) for each in java.values()) >= 10
-    assert sum("FAILED" in each.states for each in java.values()) >= 3
+    assert sum(bool(result.lines) for result in java.values()) >= 10
+    assert sum("FAILED" in result.states for result in java.values()) >= 3

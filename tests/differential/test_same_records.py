@@ -1,4 +1,4 @@
-"""Java and Kraal sources produce the same records for the same lines and transform chains."""
+"""Tests that Java and Kraal sources produce the same records for the same lines and transform chains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_TIMEOUT_S: Final = 30.0
 STALL_TIMEOUT_S: Final = 60.0
 """Maximum time without another completed chain."""
 CREATED: Final = 201
-REFUSED: Final = frozenset({"a predicate that is not there"})
+REJECTED_BY_KRAAL: Final = frozenset({"an unknown predicate"})
 """Chains with which Java's task fails, and which Kraal's validation rejects (docs/compat.md)."""
 
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -39,8 +39,8 @@ class Output:
     message: str
     """The error message, if the connector was rejected."""
     states: Sequence[str]
-    stuck: bool
-    """Whether it neither failed nor read its file to the end."""
+    is_stuck: bool
+    """Whether the task neither failed nor read its file to the end."""
     trace: str
     records: Mapping[str, Sequence[Content]]
     """Records by topic, in order."""
@@ -52,13 +52,13 @@ class Side:
     def __init__(
         self, worker: WorkerProcess, bootstrap: str, label: str, run: str, files: Mapping[str, Path]
     ) -> None:
-        """`label` distinguishes the names of connectors and topics from those of the other side."""
+        """`label` distinguishes the names of connectors and topics on the two sides."""
         self._worker = worker
         self._bootstrap = bootstrap
         self._label = f"{run}-{label}"
         self._files = files
 
-    def make(self, chains: Sequence[ChainCase]) -> dict[str, Output]:
+    def run_chains(self, chains: Sequence[ChainCase]) -> dict[str, Output]:
         """Run all chains; return their outputs by name."""
         names = {chain.name: f"{self._label}-{number:03}" for number, chain in enumerate(chains)}
         responses = {
@@ -68,30 +68,30 @@ class Side:
             for chain in chains
         }
         pending = [chain for chain in chains if responses[chain.name].status == CREATED]
-        moved = time.monotonic()
-        while pending and time.monotonic() - moved < STALL_TIMEOUT_S:
-            through = [chain for chain in pending if self._is_complete(chain, names[chain.name])]
-            moved = time.monotonic() if through else moved
-            pending = [chain for chain in pending if chain not in through]
+        last_progress = time.monotonic()
+        while pending and time.monotonic() - last_progress < STALL_TIMEOUT_S:
+            completed = [chain for chain in pending if self._is_complete(chain, names[chain.name])]
+            last_progress = time.monotonic() if completed else last_progress
+            pending = [chain for chain in pending if chain not in completed]
             time.sleep(POLL_INTERVAL_S)
         records = self._records()
         return {
             chain.name: self._make_output(
-                names[chain.name], responses[chain.name], records, stuck=chain in pending
+                names[chain.name], responses[chain.name], records, is_stuck=chain in pending
             )
             for chain in chains
         }
 
     def _make_output(
-        self, name: str, response: Answer, records: Mapping[str, Sequence[Content]], *, stuck: bool
+        self, name: str, response: Answer, records: Mapping[str, Sequence[Content]], *, is_stuck: bool
     ) -> Output:
-        refused = response.status != CREATED
+        is_rejected = response.status != CREATED
         return Output(
             status=response.status,
-            message=self._remove_label(str(response.body["message"])) if refused else "",
-            states=() if refused else tuple(self._worker.states(name)),
-            stuck=stuck,
-            trace="" if refused else "\n".join(self._worker.traces(name)),
+            message=self._remove_label(str(response.body["message"])) if is_rejected else "",
+            states=() if is_rejected else tuple(self._worker.states(name)),
+            is_stuck=is_stuck,
+            trace="" if is_rejected else "\n".join(self._worker.traces(name)),
             records={
                 topic: each for topic, each in records.items() if topic.startswith(self._remove_label(name))
             },
@@ -108,18 +108,18 @@ class Side:
         }
 
     def _is_complete(self, chain: ChainCase, name: str) -> bool:
-        """Return whether it has failed, or its whole file is in Kafka."""
+        """Return whether the task has failed, or has written its whole file to Kafka."""
         states = self._worker.states(name)
         if "FAILED" in states[1:]:
             return True
-        if chain.drops_all:  # it was created before chains that are complete
+        if chain.drops_all:  # the connector was created before connectors that have completed
             return states == ["RUNNING", "RUNNING"]
         text = self._files["\n".join(chain.lines)].read_text("utf-8")
         ends = {
             len(text.encode(code)) // width for code, width in (("utf-8", 1), ("utf-16-le", 2))
-        }  # Java's, ours
+        }  # positions in bytes and in UTF-16 units
         offsets = self._worker.get(f"/connectors/{name}/offsets").body["offsets"]
-        return [each["offset"]["position"] in ends for each in offsets] == [True]
+        return [entry["offset"]["position"] in ends for entry in offsets] == [True]
 
     def _records(self) -> dict[str, list[Content]]:
         """Read all topics of this side to the end."""
@@ -138,7 +138,7 @@ class Side:
                 partition.topic: consumer.get_watermark_offsets(partition, READ_TIMEOUT_S)[1]
                 for partition in topic_partitions
             }
-            assert len(ends) == len(topic_partitions), "topics have one partition each"
+            assert len(ends) == len(topic_partitions), "topics must have one partition each"
             consumer.assign(topic_partitions)
             records_by_topic: dict[str, list[Content]] = {self._remove_label(topic): [] for topic in ends}
             deadline = time.monotonic() + READ_TIMEOUT_S
@@ -168,7 +168,7 @@ class Side:
 def outputs(
     pair: tuple[WorkerProcess, WorkerProcess], kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, Output], dict[str, Output]]:
-    """The outputs of Java and Kraal for each chain."""
+    """Run all chains on both workers; return the outputs of Java and of Kraal."""
     directory, run = tmp_path_factory.mktemp("chains"), f"c{uuid.uuid4().hex[:6]}"
     files: dict[str, Path] = {}
     for chain in CHAINS:
@@ -177,14 +177,14 @@ def outputs(
             files[text] = directory / f"lines-{len(files)}"
             files[text].write_text(text + "\n", "utf-8")
     java, kraal = (
-        Side(worker, kafka.bootstrap, label, run, files).make(CHAINS)
+        Side(worker, kafka.bootstrap, label, run, files).run_chains(CHAINS)
         for worker, label in zip(pair, "jk", strict=True)
     )
     return java, kraal
 
 
 @pytest.mark.parametrize(
-    "chain", [pytest.param(each, id=each.name) for each in CHAINS if each.name not in REFUSED]
+    "chain", [pytest.param(chain, id=chain.name) for chain in CHAINS if chain.name not in REJECTED_BY_KRAAL]
 )
 def test_java_and_kraal_sources_produce_equal_records(
     outputs: tuple[dict[str, Output], dict[str, Output]], chain: ChainCase
@@ -192,14 +192,14 @@ def test_java_and_kraal_sources_produce_equal_records(
     java, kraal = (side[chain.name] for side in outputs)
     assert (kraal.status, remove_details(kraal.message)) == (java.status, remove_details(java.message))
     assert kraal.states == java.states
-    assert not java.stuck
-    assert not kraal.stuck
+    assert not java.is_stuck
+    assert not kraal.is_stuck
     assert kraal.records == java.records
     assert bool(extract_cause(java.trace)) == ("FAILED" in java.states)
     assert extract_cause(java.trace) in kraal.trace
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(REJECTED_BY_KRAAL))
 def test_kraal_validation_rejects_chains_that_fail_in_java_tasks(
     outputs: tuple[dict[str, Output], dict[str, Output]], name: str
 ) -> None:
@@ -214,8 +214,9 @@ def test_chains_are_diverse_and_some_fail(
 ) -> None:
     java, _ = outputs
     assert len(CHAINS) >= 60
-    assert sum("FAILED" in each.states for each in java.values()) >= 5
-    assert sum(each.status != CREATED for each in java.values()) >= 3
+    assert sum("FAILED" in result.states for result in java.values()) >= 5
+    assert sum(result.status != CREATED for result in java.values()) >= 3
     assert (
-        sum(len(records) == len(WORDS) for each in java.values() for records in each.records.values()) >= 30
+        sum(len(records) == len(WORDS) for result in java.values() for records in result.records.values())
+        >= 30
     )

@@ -15,7 +15,7 @@ PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_te
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    """Return Kraal's requirements with those of extras, without Kraal itself."""
+    """Return the requirements of Kraal and of its `extras`, without Kraal itself."""
     optional = PROJECT["optional-dependencies"]
     texts = [*PROJECT["dependencies"], *(text for extra in extras for text in optional[extra])]
     return [requirement for text in texts if (requirement := Requirement(text)).name != "kraal"]
@@ -25,9 +25,9 @@ def find_requirements(name: str) -> set[NormalizedName]:
     """Return the requirements of an installed package on this machine. Raises PackageNotFoundError."""
     dependencies = map(Requirement, distribution(name).requires or ())
     return {
-        canonicalize_name(each.name)
-        for each in dependencies
-        if each.marker is None or each.marker.evaluate({"extra": ""})
+        canonicalize_name(dependency.name)
+        for dependency in dependencies
+        if dependency.marker is None or dependency.marker.evaluate({"extra": ""})
     }
 
 

@@ -18,39 +18,39 @@ from tests.fuzz.raw_requests import requests
 
 ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final = Path(__file__).parent / "schemathesis.toml"
-_FOUND, _NOTHING = 1, 0
+_EXIT_FINDINGS, _EXIT_OK = 1, 0
 _ENDLESS: Final = ("streamChanges",)
 """Operations with endless responses."""
 _MAX_FINDINGS: Final = 20
-"""Maximum number of findings."""
+"""Number of findings after which no further requests are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault, and how to reproduce it."""
+    """A fault, with a shell command that reproduces it."""
 
-    what: str
-    again: str
+    fault: str
+    command: str
 
 
 def from_schema(
     url: str, seed_: int, examples: int, *, operations: Sequence[str] = (), timeout_s: float = 600
 ) -> str:
-    """Test a worker with schemathesis against its OpenAPI document; return the report, empty without findings.
+    """Test a worker with schemathesis against its OpenAPI document; return the report, or "" if there are no findings.
 
     Args:
         url: URL of the worker, with a trailing slash.
-        seed_: makes the run reproducible.
+        seed_: seed with which the run is reproducible.
         examples: number of examples per operation, and number of operation sequences.
         operations: names of operations to skip.
-        timeout_s: time limit after which the run itself fails.
+        timeout_s: time limit of the run.
     """
-    left_out = [part for name in (*_ENDLESS, *operations) for part in ("--exclude-operation-id", name)]
+    exclusions = [part for name in (*_ENDLESS, *operations) for part in ("--exclude-operation-id", name)]
     command = [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_SETTINGS), "run"]
-    command += [f"{url}openapi.json", "--seed", str(seed_), "--max-examples", str(examples), *left_out]
+    command += [f"{url}openapi.json", "--seed", str(seed_), "--max-examples", str(examples), *exclusions]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    with tempfile.TemporaryDirectory() as directory:  # schemathesis leaves files where it runs
-        done = subprocess.run(
+    with tempfile.TemporaryDirectory() as directory:  # schemathesis writes files to its working directory
+        completed = subprocess.run(
             command,
             cwd=directory,
             env=os.environ | {"PYTHONPATH": path},
@@ -60,9 +60,9 @@ def from_schema(
             check=False,
             timeout=timeout_s,
         )
-    if done.returncode not in (_FOUND, _NOTHING) or "Tested:" not in done.stdout:
-        raise RuntimeError(f"schemathesis ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout if done.returncode == _FOUND else ""
+    if completed.returncode not in (_EXIT_FINDINGS, _EXIT_OK) or "Tested:" not in completed.stdout:
+        raise RuntimeError(f"schemathesis exited with {completed.returncode}:\n{completed.stdout}")
+    return completed.stdout if completed.returncode == _EXIT_FINDINGS else ""
 
 
 def from_bytes(
@@ -74,11 +74,11 @@ def from_bytes(
     should_stop: Callable[[], bool] = lambda: False,
     loggers: bool = True,
 ) -> list[Finding]:
-    """Send malformed requests to a worker; return the faults of its responses, each kind once.
+    """Send malformed requests to a worker; return each kind of fault in the responses once.
 
     The run ends early when `should_stop` returns True. Without `loggers`, log levels are not changed.
     """
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
 
     @seed(seed_)
     @settings(
@@ -88,16 +88,16 @@ def from_bytes(
         phases=[Phase.generate],
     )
     @given(requests)
-    def ask(request: RawRequest) -> None:
+    def check_request(request: RawRequest) -> None:
         if (
             should_stop()
-            or len(found) >= _MAX_FINDINGS
+            or len(findings) >= _MAX_FINDINGS
             or (request.target.startswith(b"/admin/") and not loggers)
         ):
             return
-        for what in find_faults(host, port, request):
-            if what not in found or (request.well_formed and "| nc " in found[what].again):
-                found[what] = Finding(what, curl(request, host, port))
+        for fault in find_faults(host, port, request):
+            if fault not in findings or (request.is_well_formed and "| nc " in findings[fault].command):
+                findings[fault] = Finding(fault, curl(request, host, port))
 
-    ask()
-    return list(found.values())
+    check_request()
+    return list(findings.values())

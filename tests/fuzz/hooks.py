@@ -1,6 +1,6 @@
-"""What schemathesis is told next to our OpenAPI document: our own check, and data that gets past the first one.
+"""Hooks for schemathesis: a check of all responses, and data that passes the first checks of the worker.
 
-Loaded by schemathesis, whose settings are in `schemathesis.toml` next to this file.
+The settings in `schemathesis.toml` make schemathesis load this module.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from schemathesis.openapi.checks import MissingContentType
 from typing_extensions import override
 
 from tests.fuzz import inputs
-from tests.fuzz.verdicts import BARE, HANG_TIMEOUT_S, SLOW_S, Answer, faults
+from tests.fuzz.response_checks import BARE, HANG_TIMEOUT_S, SLOW_S, WorkerResponse, faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypothesis.strategies import SearchStrategy
 
-_TRIES = 3
-_ALIKE = 20
+_MAX_ATTEMPTS = 3
+_KEY_CHARS = 20
 
 _SEGMENTS: Mapping[str, SearchStrategy[Any]] = {
     "connector": inputs.names,
@@ -49,8 +49,8 @@ def before_generate_path_parameters(
     """Generate mostly existing names."""
     if context.operation is None:
         return strategy
-    wanted = {each.name: _SEGMENTS[each.name] for each in context.operation.path_parameters}
-    return st.one_of(st.fixed_dictionaries(wanted), st.fixed_dictionaries(wanted), strategy)
+    parameters = {each.name: _SEGMENTS[each.name] for each in context.operation.path_parameters}
+    return st.one_of(st.fixed_dictionaries(parameters), st.fixed_dictionaries(parameters), strategy)
 
 
 @schemathesis.hook
@@ -60,37 +60,37 @@ def before_generate_body(
     """Also generate almost valid bodies."""
     if context.operation is None:
         return strategy
-    better = _BODIES.get(str(context.operation.definition.raw.get("operationId")))
-    return strategy if better is None else st.one_of(better, strategy)
+    known_bodies = _BODIES.get(str(context.operation.definition.raw.get("operationId")))
+    return strategy if known_bodies is None else st.one_of(known_bodies, strategy)
 
 
 class FaultyResponse(Failure):
-    """A response with faults; faults of an operation with the same prefix are reported once."""
+    """A response with faults. Faults of one operation whose messages have the same prefix are reported once."""
 
     kind_title = "Violated invariant of all responses"
 
     @property
     @override
     def _unique_key(self) -> str:
-        return self.message[:_ALIKE]
+        return self.message[:_KEY_CHARS]
 
 
 @schemathesis.check
-def kraals_answer(
+def response_invariants(
     _ctx: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case[Any]
 ) -> None:
     """Check the invariants of all responses; repeat slow requests."""
-    elapsed_s, tries = response.elapsed, 1
-    while SLOW_S < elapsed_s < HANG_TIMEOUT_S and tries < _TRIES:
-        elapsed_s, tries = case.call().elapsed, tries + 1
-    found = "; ".join(faults(_answer(response, elapsed_s)))
-    if found:
-        raise FaultyResponse(operation=case.operation.label, message=found)
+    elapsed_s, attempts = response.elapsed, 1
+    while SLOW_S < elapsed_s < HANG_TIMEOUT_S and attempts < _MAX_ATTEMPTS:
+        elapsed_s, attempts = case.call().elapsed, attempts + 1
+    message = "; ".join(faults(_convert_response(response, elapsed_s)))
+    if message:
+        raise FaultyResponse(operation=case.operation.label, message=message)
 
 
-def _answer(response: schemathesis.Response, took_s: float) -> Answer:
+def _convert_response(response: schemathesis.Response, took_s: float) -> WorkerResponse:
     request = response.request
-    return Answer(
+    return WorkerResponse(
         method=request.method or "",
         path=request.path_url.partition("?")[0],
         status=response.status_code,
@@ -107,7 +107,7 @@ def filter_failure(
     case: schemathesis.Case[Any],
     response: schemathesis.Response,
 ) -> bool:
-    """Drop failures that are Connect's intended behavior.
+    """Return whether to report a failure; failures that are Connect's intended behavior are not reported.
 
     As in Connect, any text is accepted as a flag or an expansion, and some errors have no Content-Type.
     """
@@ -115,5 +115,7 @@ def filter_failure(
         return response.status_code not in BARE
     if not isinstance(failure, AcceptedNegativeData) or case.meta is None:
         return True
-    wrong = {where for where, how in case.meta.components.items() if how.mode.is_negative}
-    return not wrong <= {ParameterLocation.QUERY}
+    invalid_locations = {
+        location for location, component in case.meta.components.items() if component.mode.is_negative
+    }
+    return not invalid_locations <= {ParameterLocation.QUERY}

@@ -1,6 +1,7 @@
-"""What fuzzers send: names, connector configs, offsets that are nearly right, so that they get past the first check.
+"""Hypothesis strategies for the inputs of fuzzers: names, connector configs and offsets.
 
-Hypothesis strategies. Files are named in one directory of the fuzzer's own, for a real worker's sinks write them.
+The inputs are almost valid, so that they pass the first checks. All files are in a separate directory, because sinks of
+a real worker write them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DIRECTORY = Path(tempfile.gettempdir()) / "kraal-fuzz"
 
 _FILE = "org.apache.kafka.connect.file.FileStream"
 _STORAGE = "org.apache.kafka.connect.storage."
-_WHOLE = ("0", "1", "2", "-1", "+1", "01", "1.0", "1e3", "2147483648", "9" * 400, "zero", "٣", "")
+_INTEGERS = ("0", "1", "2", "-1", "+1", "01", "1.0", "1e3", "2147483648", "9" * 400, "zero", "٣", "")
 _BOOLEANS = ("true", "FALSE", "yes", "")
 _VARIABLES = ("${", "${}", "${file:/no/such/file:key}", "${env:x:PATH}", "${a:b:${c:d}}", "$${file:x:y}")
 
@@ -32,7 +33,7 @@ SINKS = ("FileStreamSink", f"{_FILE}SinkConnector", FAKE_SINK)
 PLUGINS = (*SOURCES, *SINKS, "FileStream", "StringConverter", f"{_STORAGE}StringConverter", "Nothing", "")
 
 NAMES = ("one", "two", "three", "with space", "a/b", "ü", "%2F", "\N{PILE OF POO}", "x" * 300)
-"""Few names, so that requests refer to the same connectors."""
+"""A small set of names, so that requests refer to the same connectors."""
 
 names: SearchStrategy[str] = st.sampled_from(NAMES)
 texts: SearchStrategy[str] = st.one_of(
@@ -42,71 +43,75 @@ texts: SearchStrategy[str] = st.one_of(
 )
 
 
-def _several(*known: str) -> SearchStrategy[str]:
-    """Return a strategy that prefers these values over arbitrary texts."""
-    return st.one_of(st.sampled_from(known), st.sampled_from(known), texts)
+def _prefer(*values: str) -> SearchStrategy[str]:
+    """Return a strategy that prefers the given values to arbitrary texts."""
+    return st.one_of(st.sampled_from(values), st.sampled_from(values), texts)
 
 
 def _file(name: str) -> str:
     return str(DIRECTORY / name)
 
 
-_COMMON: Mapping[str, SearchStrategy[Any]] = {
+_COMMON_KEYS: Mapping[str, SearchStrategy[Any]] = {
     "name": names,
-    "tasks.max": st.sampled_from((*_WHOLE, 1, 2, 3, 1.5, True, None)),
-    "tasks.max.enforce": _several(*_BOOLEANS),
-    "connector.plugin.version": _several("0.1.0", "[0,9]", "[", "(1,0)"),
-    "key.converter": _several(f"{_STORAGE}StringConverter", "JsonConverter", "Nothing", ""),
-    "value.converter": _several("ByteArrayConverter", "org.apache.kafka.connect.json.JsonConverter"),
-    "header.converter": _several(f"{_STORAGE}SimpleHeaderConverter"),
-    "value.converter.schemas.enable": _several(*_BOOLEANS),
-    "value.converter.decimal.format": _several("NUMERIC", "numeric", "ROMAN"),
-    "value.converter.encoding": _several("UTF-8", "rot13", "idna"),
-    "transforms": _several("a", "a,a", "a,b"),
-    "transforms.a.type": _several("org.apache.kafka.connect.transforms.RegexRouter"),
-    "predicates": _several("p"),
-    "predicates.p.type": _several("Nothing"),
-    "config.action.reload": _several("none", "RESTART"),
-    "errors.tolerance": _several("all", "NONE"),
-    "errors.retry.timeout": st.sampled_from(_WHOLE),
-    "producer.override.acks": _several("all", "2"),
-    "producer.override.batch.size": st.sampled_from(_WHOLE),
-    "consumer.override.max.poll.records": st.sampled_from(_WHOLE),
-    "fail.in": _several("start", "stop", "task_configs", "alter_offsets"),
+    "tasks.max": st.sampled_from((*_INTEGERS, 1, 2, 3, 1.5, True, None)),
+    "tasks.max.enforce": _prefer(*_BOOLEANS),
+    "connector.plugin.version": _prefer("0.1.0", "[0,9]", "[", "(1,0)"),
+    "key.converter": _prefer(f"{_STORAGE}StringConverter", "JsonConverter", "Nothing", ""),
+    "value.converter": _prefer("ByteArrayConverter", "org.apache.kafka.connect.json.JsonConverter"),
+    "header.converter": _prefer(f"{_STORAGE}SimpleHeaderConverter"),
+    "value.converter.schemas.enable": _prefer(*_BOOLEANS),
+    "value.converter.decimal.format": _prefer("NUMERIC", "numeric", "ROMAN"),
+    "value.converter.encoding": _prefer("UTF-8", "rot13", "idna"),
+    "transforms": _prefer("a", "a,a", "a,b"),
+    "transforms.a.type": _prefer("org.apache.kafka.connect.transforms.RegexRouter"),
+    "predicates": _prefer("p"),
+    "predicates.p.type": _prefer("Nothing"),
+    "config.action.reload": _prefer("none", "RESTART"),
+    "errors.tolerance": _prefer("all", "NONE"),
+    "errors.retry.timeout": st.sampled_from(_INTEGERS),
+    "producer.override.acks": _prefer("all", "2"),
+    "producer.override.batch.size": st.sampled_from(_INTEGERS),
+    "consumer.override.max.poll.records": st.sampled_from(_INTEGERS),
+    "fail.in": _prefer("start", "stop", "task_configs", "alter_offsets"),
     "fake.offsets": st.sampled_from(("managed", "unsupported")),
 }
-_OF_SOURCES: Mapping[str, SearchStrategy[Any]] = {
+_SOURCE_KEYS: Mapping[str, SearchStrategy[Any]] = {
     "file": st.sampled_from((_file("in"), _file("a/b"), "")),
-    "topic": _several("lines", "no such topic", "a" * 250),
-    "batch.size": st.sampled_from(_WHOLE),
-    "topic.creation.groups": _several("g"),
-    "topic.creation.default.partitions": st.sampled_from(_WHOLE),
-    "exactly.once.support": _several("required", "requested"),
-    "offsets.storage.topic": _several("offsets"),
+    "topic": _prefer("lines", "no such topic", "a" * 250),
+    "batch.size": st.sampled_from(_INTEGERS),
+    "topic.creation.groups": _prefer("g"),
+    "topic.creation.default.partitions": st.sampled_from(_INTEGERS),
+    "exactly.once.support": _prefer("required", "requested"),
+    "offsets.storage.topic": _prefer("offsets"),
 }
-_OF_SINKS: Mapping[str, SearchStrategy[Any]] = {
+_SINK_KEYS: Mapping[str, SearchStrategy[Any]] = {
     "file": st.sampled_from((_file("out"), _file("a/b"), "")),
-    "topics": _several("lines", "a,b,a"),
+    "topics": _prefer("lines", "a,b,a"),
     "topics.regex": st.sampled_from(
         ("a.*", "(a+)+b", "[", "(?P<x>a)(?P<x>b)", "(?i", "\\", "a{99999999999}", "*", "\x00")
     ),
-    "errors.deadletterqueue.topic.name": _several("lines", "dead", "a" * 60),
+    "errors.deadletterqueue.topic.name": _prefer("lines", "dead", "a" * 60),
 }
 
 
-def _of(
+def _make_configs(
     classes: tuple[str, ...], optional: Mapping[str, SearchStrategy[Any]]
 ) -> SearchStrategy[dict[str, Any]]:
-    """Return a strategy for configs of these classes with a few keys."""
-    some = st.lists(st.sampled_from(sorted({**_COMMON, **optional})), unique=True, max_size=5)
-    known = {**_COMMON, **optional}
-    rest = some.flatmap(lambda keys: st.fixed_dictionaries({key: known[key] for key in keys}))
-    base: dict[str, SearchStrategy[Any]] = {"connector.class": st.sampled_from(classes)}
+    """Return a strategy for configs of these classes with up to five optional keys."""
+    key_lists = st.lists(st.sampled_from(sorted({**_COMMON_KEYS, **optional})), unique=True, max_size=5)
+    strategies = {**_COMMON_KEYS, **optional}
+    optional_configs = key_lists.flatmap(
+        lambda keys: st.fixed_dictionaries({key: strategies[key] for key in keys})
+    )
+    required: dict[str, SearchStrategy[Any]] = {"connector.class": st.sampled_from(classes)}
     if "topic" in optional:
-        base["topic"] = st.just("lines")
+        required["topic"] = st.just("lines")
     else:
-        base["topics"] = st.just("lines")
-    return st.builds(lambda first, second: {**first, **second}, st.fixed_dictionaries(base), rest)
+        required["topics"] = st.just("lines")
+    return st.builds(
+        lambda first, second: {**first, **second}, st.fixed_dictionaries(required), optional_configs
+    )
 
 
 good_configs: SearchStrategy[dict[str, Any]] = st.one_of(
@@ -116,9 +121,9 @@ good_configs: SearchStrategy[dict[str, Any]] = st.one_of(
 configs: SearchStrategy[dict[str, Any]] = st.one_of(
     good_configs,
     good_configs,
-    _of(SOURCES, _OF_SOURCES),
-    _of(SINKS, _OF_SINKS),
-    _of(PLUGINS, _OF_SOURCES),
+    _make_configs(SOURCES, _SOURCE_KEYS),
+    _make_configs(SINKS, _SINK_KEYS),
+    _make_configs(PLUGINS, _SOURCE_KEYS),
     st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts, max_size=4),
 )
 create_requests: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

@@ -1,4 +1,4 @@
-"""Raw requests: sent over a separate connection, checked, and converted to a command that reproduces them."""
+"""Raw requests, which are sent over separate connections, checked, and converted to commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from tests.fuzz.verdicts import HANG_TIMEOUT_S, NOT_HTTP, SLOW_S, Answer, faults
+from tests.fuzz.response_checks import HANG_TIMEOUT_S, NOT_HTTP, SLOW_S, WorkerResponse, faults
 
 RESPONSE_TIMEOUT_S: Final = 2 * HANG_TIMEOUT_S
 """Time limit for a response."""
-_LARGEST_HEAD: Final = 32_000
+_MAX_HEAD_BYTES: Final = 32_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +23,11 @@ class RawRequest:
     method: bytes
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Headers, without those that frame the body."""
+    """Headers, except headers that frame the body."""
     body: bytes = b""
     framing: bytes | None = None
-    """Headers that frame the body instead of its actual length; the body is sent unchanged."""
-    broken: bool = False
+    """Headers that frame the body, by default a Content-Length; the body is sent unchanged."""
+    is_broken: bool = False
     """Whether the framing is invalid or announces more bytes than are sent."""
 
     @property
@@ -42,30 +42,32 @@ class RawRequest:
         return start + lines + framing + b"\r\n"
 
     @property
-    def well_formed(self) -> bool:
-        """Whether it is valid HTTP of a size accepted by HTTP servers, so that Kraal must respond."""
-        fits = len(self.head) < _LARGEST_HEAD
-        return fits and not self.broken and not any(_forbidden(each) for each in self.headers)
+    def is_well_formed(self) -> bool:
+        """Whether the request is valid HTTP of a size that HTTP servers accept, so that Kraal must respond."""
+        fits = len(self.head) < _MAX_HEAD_BYTES
+        return fits and not self.is_broken and not any(_is_forbidden(each) for each in self.headers)
 
 
-def _forbidden(header: tuple[bytes, bytes]) -> bool:
+def _is_forbidden(header: tuple[bytes, bytes]) -> bool:
     """Return whether HTTP forbids a header because of its name or a control character in its value."""
     name, value = header
-    visible = bool(name) and all(0x20 < byte < 0x7F and byte not in b'()<>@,;:\\"/[]?={}' for byte in name)
-    controls = any(byte < 0x20 or byte == 0x7F for byte in value)
-    return not visible or controls or value != value.strip()
+    is_valid_name = bool(name) and all(
+        0x20 < byte < 0x7F and byte not in b'()<>@,;:\\"/[]?={}' for byte in name
+    )
+    has_control_characters = any(byte < 0x20 or byte == 0x7F for byte in value)
+    return not is_valid_name or has_control_characters or value != value.strip()
 
 
-def exchange(host: str, port: int, request: RawRequest) -> Answer | None:
-    """Send a request and return the response; None if the connection was closed without one.
+def exchange(host: str, port: int, request: RawRequest) -> WorkerResponse | None:
+    """Send a request and return the response, or None if the connection was closed without a response.
 
     Raises TimeoutError after `RESPONSE_TIMEOUT_S`, and http.client.HTTPException for an invalid response.
     """
-    began = time.monotonic()
+    start_s = time.monotonic()
     with socket.create_connection((host, port), timeout=RESPONSE_TIMEOUT_S) as connection:
         try:
             connection.sendall(request.head + request.body)
-            if request.broken:
+            if request.is_broken:
                 connection.shutdown(
                     socket.SHUT_WR
                 )  # no more bytes follow, regardless of the announced length
@@ -77,54 +79,54 @@ def exchange(host: str, port: int, request: RawRequest) -> Answer | None:
             body = response.read()
         except (http.client.RemoteDisconnected, ConnectionResetError):
             return None
-    return Answer(
+    return WorkerResponse(
         method=request.method.decode("latin-1"),
         path=request.target.partition(b"?")[0].decode("latin-1"),
         status=response.status,
         headers={name.lower(): value for name, value in response.getheaders()},
         body=body,
-        took_s=time.monotonic() - began,
+        took_s=time.monotonic() - start_s,
     )
 
 
 def find_faults(host: str, port: int, request: RawRequest) -> list[str]:
     """Send a request and return the faults of the response; repeat slow requests."""
-    for last in (False, False, True):
+    for is_last in (False, False, True):
         try:
-            answer = exchange(host, port, request)
+            response = exchange(host, port, request)
         except TimeoutError:
             return [f"no response for {RESPONSE_TIMEOUT_S:g} s"]
         except http.client.HTTPException as error:
-            return [f"what came is no answer: {error!r}"]
-        if answer is None:
-            return ["no response"] if request.well_formed else []
-        if not request.well_formed and (answer.status, answer.headers.get("content-type")) == NOT_HTTP:
+            return [f"invalid HTTP response: {error!r}"]
+        if response is None:
+            return ["no response"] if request.is_well_formed else []
+        if not request.is_well_formed and (response.status, response.headers.get("content-type")) == NOT_HTTP:
             return []
-        if last or not SLOW_S < answer.took_s < HANG_TIMEOUT_S:
-            return list(faults(answer))
-    raise AssertionError("the last one returns")
+        if is_last or not SLOW_S < response.took_s < HANG_TIMEOUT_S:
+            return list(faults(response))
+    raise AssertionError("the last attempt returns")
 
 
 def curl(request: RawRequest, host: str, port: int) -> str:
     """Return a shell command that repeats the request, with curl or, if curl cannot send it, over a plain socket."""
-    if not request.well_formed or request.framing is not None:
-        return f"printf '{_octal(request.head + request.body)}' | nc -q 5 {host} {port}"
+    if not request.is_well_formed or request.framing is not None:
+        return f"printf '{_escape_octal(request.head + request.body)}' | nc -q 5 {host} {port}"
     parts = ["curl", "-i", "--path-as-is", "-X", request.method.decode()]
     for name, value in request.headers:
-        parts += ["-H", f"$'{_escaped(name + b': ' + value)}'"]
+        parts += ["-H", f"$'{_escape(name + b': ' + value)}'"]
     if request.body:
         parts += ["--data-binary", "@-"]
     parts.append(shlex.quote(f"http://{host}:{port}{request.target.decode('latin-1')}"))
-    line = " ".join(parts)
-    return f"printf '{_octal(request.body)}' | {line}" if request.body else line
+    command = " ".join(parts)
+    return f"printf '{_escape_octal(request.body)}' | {command}" if request.body else command
 
 
-def _octal(data: bytes) -> str:
+def _escape_octal(data: bytes) -> str:
     """Escape bytes other than letters and digits in octal for printf."""
     return "".join(chr(each) if chr(each).isalnum() and each < 0x80 else f"\\{each:03o}" for each in data)
 
 
-def _escaped(data: bytes) -> str:
+def _escape(data: bytes) -> str:
     return "".join(
         chr(each) if 0x20 <= each < 0x7F and each not in b"\\'" else f"\\x{each:02x}" for each in data
     )

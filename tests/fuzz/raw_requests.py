@@ -24,21 +24,21 @@ _JSON: Final = (_TYPE, b"application/json")
 # -- bodies ------------------------------------------------------------------------------------------------
 
 
-def _dumped(value: Any) -> bytes:
+def _dump_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _cut(data: bytes, at: int) -> bytes:
+def _truncate(data: bytes, at: int) -> bytes:
     return data[: at % (len(data) + 1)]
 
 
-def _with_byte(data: bytes, at: int, byte: int) -> bytes:
+def _replace_byte(data: bytes, at: int, byte: int) -> bytes:
     at %= len(data) + 1
     return data[:at] + bytes([byte]) + data[at + 1 :]
 
 
-_GOOD = st.one_of(inputs.create_requests, inputs.configs, inputs.offsets, inputs.levels).map(_dumped)
-_STRANGE: Final = (
+_GOOD = st.one_of(inputs.create_requests, inputs.configs, inputs.offsets, inputs.levels).map(_dump_json)
+_UNUSUAL_BODIES: Final = (
     b"",
     b" ",
     b"null",
@@ -74,44 +74,44 @@ _STRANGE: Final = (
 _SIZES = st.sampled_from((10, 500, 5_000, 100_000))
 
 
-def _nested(opening: bytes, closing: bytes) -> SearchStrategy[bytes]:
+def _nest(opening: bytes, closing: bytes) -> SearchStrategy[bytes]:
     return st.builds(lambda deep, closed: opening * deep + closing * (deep * closed), _SIZES, st.booleans())
 
 
-def _repeated(before: bytes, piece: bytes, after: bytes, most: int = 100_000) -> SearchStrategy[bytes]:
-    """Return a strategy for texts with a repeated part, which expose superlinear parsers."""
-    return _SIZES.map(lambda size: before + piece * (min(size, most) // len(piece)) + after)
+def _repeat(before: bytes, part: bytes, after: bytes, max_bytes: int = 100_000) -> SearchStrategy[bytes]:
+    """Return a strategy for texts with a repeated part, which reveal parsers with superlinear time."""
+    return _SIZES.map(lambda size: before + part * (min(size, max_bytes) // len(part)) + after)
 
 
 _SOURCE: Final = b'{"connector.class":"FileStreamSource","topic":"t",'
 _SINK: Final = b'{"connector.class":"FileStreamSink",'
 _LARGE = st.one_of(
-    _nested(b"[", b"]"),
-    _nested(b'{"a":', b"}"),
-    _nested(b'{"config":', b"}"),
-    _nested(b'{"offsets":[{"partition":', b"}]}"),
+    _nest(b"[", b"]"),
+    _nest(b'{"a":', b"}"),
+    _nest(b'{"config":', b"}"),
+    _nest(b'{"offsets":[{"partition":', b"}]}"),
     st.integers(1, 500).map(
         lambda deep: (
             b'{"offsets":[{"partition":{"filename":' + b"[" * deep + b"]" * deep + b'},"offset":null}]}'
         )
     ),
-    _repeated(b'{"a":', b"9", b"}"),
-    _repeated(b'{"a":1.', b"9", b"}"),
-    _repeated(b'{"a":1e', b"9", b"}"),
-    _repeated(b'{"offsets":[{"partition":{"filename":', b"9", b'},"offset":{"position":1}}]}'),
-    _repeated(b'{"name":"', b"n", b'","config":{"connector.class":"FileStreamSource","topic":"t"}}'),
-    _repeated(b'{"connector.class":"', b"c.", b'"}'),
-    _repeated(_SOURCE + b'"', b"k.", b'password":"v"}'),
-    _repeated(_SOURCE + b'"x.password":"', b"password=", b'"}'),
-    _repeated(_SOURCE + b'"topic":"', b"${a:", b'"}'),
-    _repeated(_SOURCE + b'"tasks.max":"', b"9", b'"}'),
-    _repeated(_SOURCE + b'"connector.plugin.version":"[', b" ", b'"}'),
-    _repeated(_SOURCE + b'"connector.plugin.version":"', b"9", b'"}'),
-    _repeated(_SOURCE + b'"transforms":"a', b",b", b'"}', 5_000),
-    _repeated(_SINK + b'"topics":"', b"a,", b'"}'),
-    _repeated(_SINK + b'"topics":"a', b" ", b'b"}'),
-    _repeated(_SINK + b'"topics.regex":"', b"(", b'"}'),
-    _repeated(
+    _repeat(b'{"a":', b"9", b"}"),
+    _repeat(b'{"a":1.', b"9", b"}"),
+    _repeat(b'{"a":1e', b"9", b"}"),
+    _repeat(b'{"offsets":[{"partition":{"filename":', b"9", b'},"offset":{"position":1}}]}'),
+    _repeat(b'{"name":"', b"n", b'","config":{"connector.class":"FileStreamSource","topic":"t"}}'),
+    _repeat(b'{"connector.class":"', b"c.", b'"}'),
+    _repeat(_SOURCE + b'"', b"k.", b'password":"v"}'),
+    _repeat(_SOURCE + b'"x.password":"', b"password=", b'"}'),
+    _repeat(_SOURCE + b'"topic":"', b"${a:", b'"}'),
+    _repeat(_SOURCE + b'"tasks.max":"', b"9", b'"}'),
+    _repeat(_SOURCE + b'"connector.plugin.version":"[', b" ", b'"}'),
+    _repeat(_SOURCE + b'"connector.plugin.version":"', b"9", b'"}'),
+    _repeat(_SOURCE + b'"transforms":"a', b",b", b'"}', 5_000),
+    _repeat(_SINK + b'"topics":"', b"a,", b'"}'),
+    _repeat(_SINK + b'"topics":"a', b" ", b'b"}'),
+    _repeat(_SINK + b'"topics.regex":"', b"(", b'"}'),
+    _repeat(
         _SINK + b'"topics.regex":"',
         b"a?",
         b'","errors.deadletterqueue.topic.name":"aaaaaaaaaaaaaaaaaaaaaaaaaa"}',
@@ -121,10 +121,10 @@ _LARGE = st.one_of(
 )
 bodies: SearchStrategy[bytes] = st.one_of(
     _GOOD,
-    st.sampled_from(_STRANGE),
+    st.sampled_from(_UNUSUAL_BODIES),
     st.binary(max_size=60),
-    st.builds(_cut, _GOOD, st.integers(0, 500)),
-    st.builds(_with_byte, _GOOD, st.integers(0, 500), st.integers(0, 255)),
+    st.builds(_truncate, _GOOD, st.integers(0, 500)),
+    st.builds(_replace_byte, _GOOD, st.integers(0, 500), st.integers(0, 255)),
     _LARGE,
 )
 
@@ -148,16 +148,16 @@ _NUMBERS = st.one_of(
 )
 
 
-def _filled(template: bytes) -> SearchStrategy[bytes]:
+def _fill_template(template: bytes) -> SearchStrategy[bytes]:
     return st.builds(
         lambda segment, number: template.replace(b"{c}", segment).replace(b"{t}", number), _SEGMENTS, _NUMBERS
     )
 
 
 def _template(path: str) -> bytes:
-    """Return a path of the OpenAPI document with `{t}` for a task's number and `{c}` for any other parameter.
+    """Return a path of the OpenAPI document with `{t}` for a task number and `{c}` for any other parameter.
 
-    A stream's ends after its first event.
+    The path of the event stream gets a query with which the stream ends after its first event.
     """
     if path == "/changes":
         return b"/changes?wait_ms=0"
@@ -258,9 +258,9 @@ _FRAMINGS: Final = (
 _CHUNKS = st.sampled_from((20_000, 7, 7_000))
 
 
-def _chunked(body: bytes, size: int) -> bytes:
-    pieces = [body[at : at + size] for at in range(0, len(body), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in pieces) + b"0\r\n\r\n"
+def _encode_chunked(body: bytes, size: int) -> bytes:
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks) + b"0\r\n\r\n"
 
 
 @st.composite
@@ -268,17 +268,17 @@ def _requests(draw: Callable[..., Any]) -> RawRequest:
     """Draw a request, which in most cases is malformed in only one part, so that later checks are reached."""
     template, methods = draw(st.sampled_from(PATHS))
     method = draw(st.sampled_from((*methods, *methods, *methods, draw(st.sampled_from(_OTHER_METHODS)))))
-    target = draw(_filled(template)) + draw(_QUERIES)
+    target = draw(_fill_template(template)) + draw(_QUERIES)
     has_body = method in (b"POST", b"PUT", b"PATCH") or draw(st.integers(0, 9)) == 0
     body = draw(bodies) if has_body else b""
     headers = [_JSON] if has_body and draw(st.integers(0, 5)) else []
     headers += draw(st.lists(_HEADERS, max_size=draw(st.sampled_from((0, 0, 0, 1, 3)))))
-    sent = RawRequest(method=method, target=target, headers=tuple(headers), body=body)
+    request = RawRequest(method=method, target=target, headers=tuple(headers), body=body)
     if not has_body or draw(st.integers(0, 5)):
-        return sent
+        return request
     if draw(st.booleans()):
-        return replace(sent, body=_chunked(body, draw(_CHUNKS)), framing=_FRAMINGS[-1])
-    return replace(sent, framing=draw(st.sampled_from(_FRAMINGS)), broken=True)
+        return replace(request, body=_encode_chunked(body, draw(_CHUNKS)), framing=_FRAMINGS[-1])
+    return replace(request, framing=draw(st.sampled_from(_FRAMINGS)), is_broken=True)
 
 
 requests: SearchStrategy[RawRequest] = _requests()

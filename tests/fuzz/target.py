@@ -30,7 +30,7 @@ _CONVERTERS: Final = (
 
 @dataclass(slots=True)
 class Target:
-    """Address of a worker, and its faults."""
+    """The address and the faults of a worker."""
 
     url: str
     faults: list[str] = field(default_factory=list)
@@ -43,19 +43,19 @@ class Target:
         return parts.hostname or "", parts.port or 0
 
     def check_alive(self) -> None:
-        """Record a fault unless `GET /` and `GET /health` report a healthy worker."""
+        """Record a fault for each of a few GETs whose response is missing or not 200."""
         for path in ("", "health", "connectors?expand=status&expand=info"):
             try:
-                answer = httpx2.get(f"{self.url}{path}", timeout=10, trust_env=False)
+                response = httpx2.get(f"{self.url}{path}", timeout=10, trust_env=False)
             except httpx2.HTTPError as error:
-                self.faults.append(f"GET /{path} no longer gets a response: {error!r}")
+                self.faults.append(f"GET /{path} failed: {error!r}")
             else:
-                if answer.status_code != 200:
-                    self.faults.append(f"GET /{path} returned {answer.status_code}: {answer.text}")
+                if response.status_code != 200:
+                    self.faults.append(f"GET /{path} returned {response.status_code}: {response.text}")
 
 
-def every_plugin() -> Registry:
-    """Return a registry of the installed plugins and of fakes, whose tasks run on the fake engine."""
+def load_registry() -> Registry:
+    """Return a registry of installed plugins and fake connectors; all tasks run on the fake engine."""
     installed = Registry.load()
     classes: dict[str, type[Connector | Converter]] = {
         FAKE_SOURCE: FakeSourceConnector,
@@ -70,9 +70,11 @@ def every_plugin() -> Registry:
 @contextmanager
 def target(mode: str) -> Iterator[Target]:
     """Run a worker without Spark and Kafka; record at the end whether it is healthy and whether an actor died."""
-    with rest_worker(every_plugin(), distributed=mode == "distributed") as worker:
-        made = Target(worker.url)
-        yield made
-        made.check_alive()
+    with rest_worker(load_registry(), distributed=mode == "distributed") as worker:
+        new_target = Target(worker.url)
+        yield new_target
+        new_target.check_alive()
         restarts = ask(worker.assembly.supervisor, ListActors(), timeout_s=10)
-        made.faults += [f"the {name} died {times} times" for name, times in restarts.items() if times]
+        new_target.faults += [
+            f"the actor {name} died {times} times" for name, times in restarts.items() if times
+        ]

@@ -1,4 +1,4 @@
-"""Fuzzers with a small budget and a daily seed. `scripts/fuzz` runs them longer."""
+"""Tests that run the fuzzers with a small budget and a daily seed. `scripts/fuzz` runs the fuzzers longer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.target import MODES, Target, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-"""Hypothesis reports a strategy if the state of `random` changes, but the worker's threads use it."""
+"""Hypothesis warns if the state of `random` changes in a strategy, but the worker's threads use `random`."""
 
 SEEDS = range(980, 985)
-OF_EACH_OPERATION = 10
+EXAMPLES_PER_OPERATION = 10
 REQUESTS = 500
 
 
 @pytest.fixture(params=MODES)
 def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
     """Run a worker in each mode; none of its actors may die during the test."""
-    with target(request.param) as made:
-        yield made
-    assert made.faults == []
+    with target(request.param) as running_worker:
+        yield running_worker
+    assert running_worker.faults == []
 
 
 @pytest.mark.ci
@@ -32,7 +32,7 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.one_a_day("seed")
 def test_rest_api_conforms_to_its_openapi_document(worker: Target, seed: int) -> None:
-    report = from_schema(worker.url, seed, OF_EACH_OPERATION)
+    report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION)
     assert not report, report
 
 

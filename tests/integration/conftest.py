@@ -1,4 +1,4 @@
-"""One engine with a warm Spark session for the whole suite, because PySpark has one session per process."""
+"""Fixtures: one engine with a warm Spark session for the whole suite, because PySpark has one per process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `scripts/chaos` for two minutes with one seed; longer runs are manual (docs/reliability.md)."""
+"""Tests that `scripts/chaos` passes for two minutes with one seed; longer runs are manual (docs/reliability.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_cluster_keeps_its_guarantees_during_faults(tmp_path: Path) -> None:
     command += ["--workers", "2", "--directory", str(tmp_path / "chaos")]
     command += [part for kind in FIRST for part in ("--first", kind)]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": path},
@@ -31,5 +31,5 @@ def test_cluster_keeps_its_guarantees_during_faults(tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
         check=False,
     )
-    print(done.stdout)  # noqa: T201 - the timeline, for diagnosis
-    assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-5_000:]}"
+    print(result.stdout)  # noqa: T201 - the timeline, for diagnosis
+    assert result.returncode == 0, f"{result.stdout[-20_000:]}\n{result.stderr[-5_000:]}"

@@ -1,4 +1,4 @@
-"""Runs `./scripts/demo` as a user would, with fewer lines."""
+"""Tests that `./scripts/demo` runs as a user would run it, with fewer lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CDC_TIMEOUT_S = 360.0
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command line of the script in its own environment, or else of its module in the current one."""
+    """Return the command line of the script if its environment is active, or else of its module."""
     if Path(sys.prefix) == ROOT / ".venv":
         return [str(ROOT / "scripts" / "demo"), *arguments]
     return [sys.executable, "-m", "scripts.demo", *arguments]
@@ -31,21 +31,21 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Path]:
-    """The demo's temporary directory; afterwards it is empty, and no process uses it."""
+    """Yield the demo's temporary directory. After the test, it must be empty, and no process may use it."""
     yield tmp_path
-    assert_nothing_is_left(tmp_path)
+    assert_no_leftovers(tmp_path)
 
 
 @pytest.fixture
-def open_scratch() -> Iterator[Path]:
-    """A temporary directory that all users may enter, because PostgreSQL does not run as root."""
-    with tempfile.TemporaryDirectory() as made:
-        Path(made).chmod(0o755)
-        yield Path(made)
-        assert_nothing_is_left(Path(made))
+def accessible_scratch() -> Iterator[Path]:
+    """Yield a temporary directory that all users may enter, because PostgreSQL does not run as root."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+        assert_no_leftovers(Path(directory))
 
 
-def assert_nothing_is_left(directory: Path) -> None:
+def assert_no_leftovers(directory: Path) -> None:
     assert list(directory.iterdir()) == []
     assert [p.pid for p in psutil.process_iter() if str(directory) in " ".join(read_arguments(p))] == []
 
@@ -78,26 +78,28 @@ def extract_error_section(text: str) -> str:
 
 
 def test_once_exits_with_running_connectors_and_equal_files(scratch: Path) -> None:
-    done = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^NAME +TYPE +STATE +TASKS +WORKER$", done.stdout, flags=re.MULTILINE)
+    result = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"^NAME +TYPE +STATE +TASKS +WORKER$", result.stdout, flags=re.MULTILINE)
     assert re.search(
-        r"^file-source +source +RUNNING +1/1 +127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE
+        r"^file-source +source +RUNNING +1/1 +127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE
     )
-    assert re.search(r"^file-sink +sink +RUNNING +1/1 +127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^file-sink +sink +RUNNING +1/1 +127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE)
     for what in ("records in", "records out", "source file", "sink file"):
-        assert re.search(rf"^{what} +{LINES:,}  ", done.stdout, flags=re.MULTILINE), what
-    assert re.search(r"^contents +equal ", done.stdout, flags=re.MULTILINE)
-    assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
+        assert re.search(rf"^{what} +{LINES:,}  ", result.stdout, flags=re.MULTILINE), what
+    assert re.search(r"^contents +equal ", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert extract_error_section(done.stdout) == extract_error_section(readme), "the README shows this output"
+    assert extract_error_section(result.stdout) == extract_error_section(readme), (
+        "the README must show this output"
+    )
 
 
 @pytest.mark.slow
 def test_cluster_delivers_every_line_after_losing_a_worker(scratch: Path) -> None:
-    done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
-    assert done.returncode == 0, done.stdout + done.stderr
-    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+    result = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
+    assert result.returncode == 0, result.stdout + result.stderr
+    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", result.stdout)
     assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +4$", output, flags=re.MULTILINE)) == 3
     assert re.search(r"^WORKER +\d+ +Killed +- +0$", output, flags=re.MULTILINE)
     assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +6$", output, flags=re.MULTILINE)) == 2
@@ -107,15 +109,17 @@ def test_cluster_delivers_every_line_after_losing_a_worker(scratch: Path) -> Non
     assert (
         len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +stays$", output, flags=re.MULTILINE)) == 8
     )
-    assert re.search(r"the group noticed .* generation \d+ has 2 workers$", output, flags=re.MULTILINE)
+    assert re.search(
+        r"the group detected the loss .* generation \d+ has 2 workers$", output, flags=re.MULTILINE
+    )
     assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", output, flags=re.MULTILINE)) == 3
 
 
 @pytest.mark.ci
-def test_cdc_replicates_a_table_after_losing_the_source_worker(open_scratch: Path) -> None:
-    done = run(open_scratch, "--cdc", "--port", "0", timeout_s=CDC_TIMEOUT_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+def test_cdc_replicates_a_table_after_losing_the_source_worker(accessible_scratch: Path) -> None:
+    result = run(accessible_scratch, "--cdc", "--port", "0", timeout_s=CDC_TIMEOUT_S)
+    assert result.returncode == 0, result.stdout + result.stderr
+    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", result.stdout)
     assert re.search(
         r"^POST http://WORKER/connectors: shop-source is a PostgresConnector$", output, re.MULTILINE
     )
@@ -131,7 +135,7 @@ def test_cdc_replicates_a_table_after_losing_the_source_worker(open_scratch: Pat
     assert re.search(r"^UPDATE customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
     assert re.search(r"^kill -9 \d+: WORKER, .* the task of shop-source \.\.\.$", later, re.MULTILINE)
     assert re.search(r"^shop-source-0 +task +WORKER +WORKER$", later, re.MULTILINE)
-    assert re.search(r"the group noticed .* generation \d+ has 1 worker$", later, re.MULTILINE)
+    assert re.search(r"the group detected the loss .* generation \d+ has 1 worker$", later, re.MULTILINE)
     assert re.search(r"^ +\+[\d.]+ s +the change is in the second database$", later, re.MULTILINE)
     assert re.search(r"^WORKER +\d+ +Killed +- +0$", later, re.MULTILINE)
     assert re.search(r"^WORKER +\d+ +Ready +leader +4$", later, re.MULTILINE)
@@ -169,18 +173,18 @@ def test_demo_runs_until_ctrl_c_and_stops_all_processes(scratch: Path) -> None:
     assert demo.returncode == 0, "".join(output)
     assert "nothing is left running" in rest
     assert "file-source" in page
-    assert "FileNotFoundError" in page, "the dashboard shows why the task of broken-sink failed"
+    assert "FileNotFoundError" in page, "the dashboard must show why the task of broken-sink failed"
 
 
 def test_port_in_use_is_reported(scratch: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = run(scratch, "--once", "--port", str(port))
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"The demo failed: Port {port} on 127.0.0.1 cannot be used (Address already in use);"
-        " choose another with --port.\n"
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        result = run(scratch, "--once", "--port", str(port))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"The demo failed: Port {port} on 127.0.0.1 is not available (Address already in use);"
+        " choose another port with --port.\n"
     )

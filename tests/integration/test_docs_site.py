@@ -1,4 +1,4 @@
-"""The documentation site in a browser, opened from files and from a server, without a network."""
+"""Tests for the documentation site in a browser, opened from files and from a server, without a network."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from playwright.sync_api import expect, sync_playwright
 from typing_extensions import override
 
 from scripts.docs_site.__main__ import SITE, build
-from tests.integration.ui.browser import running
+from tests.integration.ui.browser import run_browser
 from tests.integration.ui.chromium import chromium
 
 pytestmark = pytest.mark.ci
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class _QuietHandler(SimpleHTTPRequestHandler):
     @override
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -28,18 +28,18 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    """The directory of the site, which was built without problems."""
+    """Build the site without problems; return its directory."""
     assert build() == []
     return SITE
 
 
 @pytest.fixture(params=["files", "server"])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    """The URL of the site."""
+    """Yield the URL of the site."""
     if request.param == "files":
         yield site.as_uri()
         return
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_QuietHandler, directory=str(site)))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -51,7 +51,7 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
 def test_search_for_a_key_opens_its_description(address: str) -> None:
     requested: list[str] = []
     errors: list[str] = []
-    with sync_playwright() as playwright, running(chromium(), playwright) as browser:
+    with sync_playwright() as playwright, run_browser(chromium(), playwright) as browser:
         page = browser.new_context().new_page()
         page.on("request", lambda request: requested.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))

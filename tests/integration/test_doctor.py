@@ -1,4 +1,4 @@
-"""`kraal doctor` with brokers that are available, have unsuitable topics, reject the user, or are unavailable."""
+"""Tests for `kraal doctor` with available, unsuitable, rejecting and unavailable brokers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from tests.fakes.kafka.secured_kafka import SecuredKafka
 pytestmark = pytest.mark.ci
 
 
-def run_doctor(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code and the findings for a distributed worker with its own topics and properties `more`."""
+def run_doctor(
+    tmp_path: Path, bootstrap: str, tag: str, **properties: str
+) -> tuple[int, list[dict[str, Any]]]:
+    """Run `kraal doctor` for a distributed worker with its own topics; return the exit code and the findings."""
     converter = "org.apache.kafka.connect.json.JsonConverter"
     lines = [
         f"bootstrap.servers={bootstrap}",
         f"group.id=doctor-{tag}",
-        *(f"{each}.storage.topic={each}-{tag}" for each in ("config", "offset", "status")),
-        *(f"{each}.storage.replication.factor=1" for each in ("config", "offset", "status")),
-        *(f"{each}.converter={converter}" for each in ("key", "value")),
+        *(f"{kind}.storage.topic={kind}-{tag}" for kind in ("config", "offset", "status")),
+        *(f"{kind}.storage.replication.factor=1" for kind in ("config", "offset", "status")),
+        *(f"{kind}.converter={converter}" for kind in ("key", "value")),
         f"listeners=http://127.0.0.1:{free_port()}",
-        *(f"{key}={value}" for key, value in more.items()),
+        *(f"{key}={value}" for key, value in properties.items()),
     ]
     file = tmp_path / "worker.properties"
     file.write_text("\n".join(lines))
@@ -43,14 +45,18 @@ def run_doctor(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[i
 
 
 def select_kafka_findings(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(each["id"], each["level"]) for each in findings if each["id"].startswith(("broker.", "topics."))]
+    return [
+        (finding["id"], finding["level"])
+        for finding in findings
+        if finding["id"].startswith(("broker.", "topics."))
+    ]
 
 
 def create(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {"cleanup.policy": policy, "min.insync.replicas": str(in_sync)}
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-    admin.create_topics([new])[name].result(20)
+    new_topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+    admin.create_topics([new_topic])[name].result(20)
     deadline_s = time.monotonic() + 20
     while not is_known(admin, name):  # the controller responds before the broker has the topic
         assert time.monotonic() < deadline_s, f"the broker does not have the topic {name}"
@@ -66,9 +72,9 @@ def is_known(admin: AdminClient, name: str) -> bool:
 
 def test_valid_worker_without_topics_passes(kafka: Broker, tmp_path: Path) -> None:
     code, findings = run_doctor(tmp_path, kafka.bootstrap, uuid4().hex)
-    assert (code, [each for each in findings if each["level"] == "error"]) == (0, [])
+    assert (code, [finding for finding in findings if finding["level"] == "error"]) == (0, [])
     assert select_kafka_findings(findings) == [("broker.reachable", "ok"), *[("topics.exist", "hint")] * 3]
-    levels = {each["id"]: each["level"] for each in findings}
+    levels = {finding["id"]: finding["level"] for finding in findings}
     assert (levels["config.valid"], levels["listeners.free"], levels["java.version"]) == ("ok", "ok", "ok")
 
 
@@ -97,9 +103,9 @@ def test_unavailable_broker_is_reported(tmp_path: Path) -> None:
         1,
         [("broker.reachable", "error"), ("topics.exist", "skipped")],
     )
-    [away] = [each for each in findings if each["id"] == "broker.reachable"]
-    assert "Connection refused" in away["what"]
-    assert "security.protocol" in away["fix"]
+    [finding] = [each for each in findings if each["id"] == "broker.reachable"]
+    assert "Connection refused" in finding["what"]
+    assert "security.protocol" in finding["fix"]
 
 
 def test_missing_permissions_of_the_worker_are_reported(
@@ -112,7 +118,7 @@ def test_missing_permissions_of_the_worker_are_reported(
 
     def acls() -> list[tuple[str, str]]:
         findings = run_doctor(tmp_path, bootstrap, tag, **login)[1]
-        return [(each["id"], each["level"]) for each in findings if each["area"] == "acls"]
+        return [(finding["id"], finding["level"]) for finding in findings if finding["area"] == "acls"]
 
     assert acls() == [*[("acls.topics", "error")] * 3, ("acls.group", "error")]
 
@@ -123,12 +129,12 @@ def test_missing_permissions_of_the_worker_are_reported(
     with worker_in(kafka.plain, f"doctor-{tag}"):
         assert acls()[-1] == ("acls.group", "ok")
 
-    for each in ("config", "offset", "status"):
-        kafka.allow("TOPIC", f"{each}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
+    for kind in ("config", "offset", "status"):
+        kafka.allow("TOPIC", f"{kind}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
     wait_until_equal(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
 
-    for each in ("offset", "status"):
-        create(kafka.plain, f"{each}-{tag}", 1, "compact")
+    for kind in ("offset", "status"):
+        create(kafka.plain, f"{kind}-{tag}", 1, "compact")
     wait_until_equal(acls, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
 
 
@@ -138,18 +144,18 @@ def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: P
     produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
     with worker_in(kafka.bootstrap, f"doctor-{tag}"):
         findings = run_doctor(tmp_path, kafka.bootstrap, tag)[1]
-    assert [(each["id"], each["level"]) for each in findings if each["area"] == "acls"] == [
+    assert [(finding["id"], finding["level"]) for finding in findings if finding["area"] == "acls"] == [
         ("acls.topics", "ok"),
         ("acls.group", "ok"),
         ("acls.cluster", "ok"),
     ]
-    [clock] = [each for each in findings if each["id"] == "clock.records"]
+    [clock] = [finding for finding in findings if finding["id"] == "clock.records"]
     assert (clock["level"], f"config-{tag} is from 3," in clock["what"]) == ("warning", True), clock
 
 
 @contextmanager
 def worker_in(bootstrap: str, group: str) -> Iterator[None]:
-    """Keep a worker in a group, which is then not a consumer group."""
+    """Keep a worker in a group, so that the group is not a consumer group."""
     member = KafkaMember(bootstrap, group, "w1")
     try:
         member.hooks.wait_for_generation(1, 30)
@@ -159,7 +165,7 @@ def worker_in(bootstrap: str, group: str) -> Iterator[None]:
 
 
 def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
-    """Produce a current record and one with a future timestamp."""
+    """Produce a record with a current timestamp and a record with a future timestamp."""
     producer = Producer({"bootstrap.servers": bootstrap})
     now_ms = round(time.time() * 1000)
     for ms in (now_ms + ahead_ms, now_ms):
@@ -167,9 +173,11 @@ def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
     assert producer.flush(20) == 0
 
 
-def wait_until_equal(ask: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]) -> None:
+def wait_until_equal(
+    read_findings: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]
+) -> None:
     """Repeat a check until brokers apply a new ACL."""
     deadline_s = time.monotonic() + 20
-    while (findings := ask()) != expected and time.monotonic() < deadline_s:
+    while (findings := read_findings()) != expected and time.monotonic() < deadline_s:
         pass
     assert findings == expected

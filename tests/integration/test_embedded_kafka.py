@@ -1,4 +1,4 @@
-"""The embedded broker is a real Kafka broker, and Kraal manages no others."""
+"""Tests that the embedded broker is a real Kafka broker, and that Kraal manages no other brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def kraal(*arguments: str) -> Result:
 
 
 def get_pid(broker: Broker) -> int | None:
-    return broker.pid  # a call, because mypy assumes that a property does not change
+    return broker.pid  # a function, because mypy assumes that properties do not change
 
 
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
@@ -52,14 +52,14 @@ def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> Non
     broker = Broker(tmp_path / "kafka", free_port(), extra={"num.partitions": "2"})
     try:
         broker.start()
-        first = get_pid(broker)
+        first_pid = get_pid(broker)
         assert broker.start() == broker.bootstrap
-        assert get_pid(broker) == first
+        assert get_pid(broker) == first_pid
         produce(broker.bootstrap, "kept", b"still here")
         assert broker.kill()
         assert get_pid(broker) is None
         broker.start()
-        assert get_pid(broker) not in {None, first}
+        assert get_pid(broker) not in {None, first_pid}
         assert read_one(broker.bootstrap, "kept") == b"still here"
         listening = {c.laddr.ip for c in psutil.Process(broker.pid).net_connections() if c.status == "LISTEN"}
         assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
@@ -70,11 +70,11 @@ def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> Non
 
 
 def test_foreign_broker_is_not_stopped(kafka: Broker, tmp_path: Path) -> None:
-    where = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
-    started = kraal("start", *where)
+    options = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
+    started = kraal("start", *options)
     assert (started.exit_code, started.stderr.count("\n")) == (1, 1)
     assert f"Cannot use port {kafka.port} on 127.0.0.1" in started.stderr
-    stopped = kraal("stop", *where)
+    stopped = kraal("stop", *options)
     assert (stopped.exit_code, stopped.stderr.count("\n")) == (1, 1)
     assert "Kraal did not start it" in stopped.stderr
     assert kafka.status().is_ready
@@ -84,9 +84,9 @@ def test_port_of_another_server_is_reported_as_not_responding(kafka: Broker, tmp
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
-    elsewhere = Broker(kafka.data_dir, free_port())
+    second_broker = Broker(kafka.data_dir, free_port())
     with pytest.raises(BrokerError, match=f"is already running on port {kafka.port}"):
-        elsewhere.start()
+        second_broker.start()
 
 
 def test_invalid_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_invalid_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_command_line_shows_the_status_and_stops_the_broker(tmp_path: Path) -> None:
-    where = ["--data-dir", str(tmp_path), "--port", str(free_port())]
-    started = kraal("start", *where)
+    options = ["--data-dir", str(tmp_path), "--port", str(free_port())]
+    started = kraal("start", *options)
     assert (started.exit_code, started.stdout.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)
-    assert kraal("status", *where).exit_code == 0
-    assert kraal("stop", *where).output == "Kafka stopped\n"
-    assert kraal("status", *where).exit_code == 1
+    assert kraal("status", *options).exit_code == 0
+    assert kraal("stop", *options).output == "Kafka stopped\n"
+    assert kraal("status", *options).exit_code == 1

@@ -1,4 +1,4 @@
-"""Reading key stores and trust stores created by Java's keytool."""
+"""Tests for reading key stores and trust stores that Java's keytool has created."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PASSWORD = "store secret"  # noqa: S105 - of temporary stores
 
 def keytool(*arguments: str, inputs: str = "") -> None:
     program = find_java().with_name("keytool")
-    done = subprocess.run(
+    result = subprocess.run(
         [str(program), *arguments], input=inputs, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def trust_store(root: Certified, at: Path, kind: str, *extra: str) -> Path:
-    certificate = at / "ca.pem"
+def create_trust_store(root: Certified, directory: Path, kind: str, *extra: str) -> Path:
+    certificate = directory / "ca.pem"
     certificate.write_text(root.pem)
-    store = at / "my trust.jks"
+    store = directory / "my trust.jks"
     keytool(
         *("-importcert", "-noprompt", "-alias", "ca", "-file", str(certificate), "-keystore", str(store)),
         *("-storetype", kind, "-storepass", PASSWORD, *extra),
@@ -35,21 +35,23 @@ def trust_store(root: Certified, at: Path, kind: str, *extra: str) -> Path:
     return store
 
 
-def make_settings(store: Path, which: str) -> dict[str, str]:
-    return {f"ssl.{which}.location": str(store), f"ssl.{which}.password": PASSWORD}
+def make_settings(store: Path, role: str) -> dict[str, str]:
+    return {f"ssl.{role}.location": str(store), f"ssl.{role}.password": PASSWORD}
 
 
 @pytest.mark.parametrize(("kind", "password"), [("JKS", PASSWORD), ("JCEKS", None)])
 def test_jks_trust_store_is_read(tmp_path: Path, kind: str, password: str | None) -> None:
     root = make_authority()
-    settings = make_settings(trust_store(root, tmp_path, kind), "truststore") | {"ssl.truststore.type": kind}
+    settings = make_settings(create_trust_store(root, tmp_path, kind), "truststore") | {
+        "ssl.truststore.type": kind
+    }
     if password is None:
         del settings["ssl.truststore.password"]
     assert read_trust(settings) == root.pem
 
 
-def java_key_store(at: Path, key_password: str) -> dict[str, str]:
-    store = at / "me.jks"
+def create_java_key_store(directory: Path, key_password: str) -> dict[str, str]:
+    store = directory / "me.jks"
     keytool(
         *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
         *("-storetype", "JKS", "-storepass", PASSWORD, "-keypass", key_password),
@@ -58,7 +60,7 @@ def java_key_store(at: Path, key_password: str) -> dict[str, str]:
 
 
 def test_jks_key_store_is_read(tmp_path: Path) -> None:
-    settings = java_key_store(tmp_path, "another secret") | {"ssl.key.password": "another secret"}
+    settings = create_java_key_store(tmp_path, "another secret") | {"ssl.key.password": "another secret"}
     identity = read_identity(settings)
     assert identity is not None
     assert identity.chain.count("BEGIN CERTIFICATE") == 1
@@ -80,7 +82,7 @@ def test_jks_key_store_is_read(tmp_path: Path) -> None:
 def test_jks_key_store_with_wrong_passwords_is_rejected(
     tmp_path: Path, changed: dict[str, str], reason: str
 ) -> None:
-    settings = java_key_store(tmp_path, "another secret") | changed
+    settings = create_java_key_store(tmp_path, "another secret") | changed
     with pytest.raises(UnusableKeyStore, match=reason):
         read_identity(settings)
 
@@ -89,23 +91,26 @@ def test_command_in_the_error_message_converts_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_authority()
-    store = trust_store(root, tmp_path, "JKS")
+    store = create_trust_store(root, tmp_path, "JKS")
     with monkeypatch.context() as without_java:
         without_java.setenv("JAVA_HOME", str(tmp_path))
-        with pytest.raises(UnusableKeyStore) as refused:
+        with pytest.raises(UnusableKeyStore) as raised:
             read_trust(make_settings(store, "truststore"))
-    command = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(refused.value))
+    command = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(raised.value))
     assert command is not None
     keytool(*shlex.split(command[1]), inputs=f"{PASSWORD}\n" * 3)
     assert read_trust(make_settings(Path(command[2]), "truststore")) == root.pem
 
 
 @pytest.mark.parametrize(
-    "extra", [(), ("-J-Dkeystore.pkcs12.legacy",)], ids=["today's", "as Java 8 wrote them"]
+    "extra", [(), ("-J-Dkeystore.pkcs12.legacy",)], ids=["current format", "Java 8 format"]
 )
 def test_pkcs12_trust_store_of_keytool_is_read(tmp_path: Path, extra: tuple[str, ...]) -> None:
     root = make_authority()
-    assert read_trust(make_settings(trust_store(root, tmp_path, "PKCS12", *extra), "truststore")) == root.pem
+    assert (
+        read_trust(make_settings(create_trust_store(root, tmp_path, "PKCS12", *extra), "truststore"))
+        == root.pem
+    )
 
 
 def test_pkcs12_key_store_of_keytool_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""SparkSource and SparkSink with objects of an S3 server, on a separate worker."""
+"""Tests for SparkSource and SparkSink with objects of an S3 server, on a separate worker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def worker(
     process.close()
 
 
-def values(kafka: Broker, topic: str) -> list[str]:
+def read_values(kafka: Broker, topic: str) -> list[str]:
     return [
         (record.value or b"").decode()
         for record in read_topic(kafka.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
@@ -56,12 +56,12 @@ def find_end_offset(store: S3Server, topic: str) -> int:
 def read_lines(store: S3Server, topic: str) -> list[str]:
     """Return the lines of a topic's objects in order, after checking that their names cover each offset once."""
     parsed = [(parse_file_name(name), content) for name, content in store.objects(BUCKET, "out/").items()]
-    ours = sorted(
+    files = sorted(
         (file.span, content) for file, content in parsed if file is not None and file.partition.topic == topic
     )
-    spans = [span for span, _ in ours]
+    spans = [span for span, _ in files]
     assert all(left[1] == right[0] for left, right in itertools.pairwise(spans)), spans
-    return [line for _, content in ours for line in content.decode().splitlines()]
+    return [line for _, content in files for line in content.decode().splitlines()]
 
 
 def test_objects_are_read_once_in_the_order_of_their_names(
@@ -72,18 +72,18 @@ def test_objects_are_read_once_in_the_order_of_their_names(
     worker.create("objects-source", {**SOURCE, "topic": topic, "file.batch.bytes": "1"})
     worker.wait_for_states("objects-source", ["RUNNING", "RUNNING"])
     store.put(BUCKET, "in/b c.txt", b"3\n4\n")
-    worker.wait_until("the first object was read", lambda: values(kafka, topic) == ["3", "4"])
+    worker.wait_until("the first object was read", lambda: read_values(kafka, topic) == ["3", "4"])
     store.put(BUCKET, "in/a.txt", b"1\n2")
     store.put(BUCKET, "in/_hidden", b"no\n")
     store.put(BUCKET, "in/deep/down", b"no\n")
-    worker.wait_until("the next one was", lambda: values(kafka, topic) == ["3", "4", "1", "2"])
+    worker.wait_until("the second object was read", lambda: read_values(kafka, topic) == ["3", "4", "1", "2"])
 
     def list_done_paths() -> list[str]:
         offsets = worker.get("/connectors/objects-source/offsets").body["offsets"]
-        return sorted(each["partition"]["path"] for each in offsets if each["offset"]["done"])
+        return sorted(entry["partition"]["path"] for entry in offsets if entry["offset"]["done"])
 
-    wanted = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
-    worker.wait_until("both were stored as done", lambda: list_done_paths() == wanted)
+    expected = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
+    worker.wait_until("both objects were stored as done", lambda: list_done_paths() == expected)
     assert worker.delete("/connectors/objects-source").status == 204
 
 
@@ -109,12 +109,12 @@ def test_object_sink_has_each_record_once_after_kills(
             worker.kill()
             worker.start()
 
-    def all_out() -> bool:
-        there = values(kafka, topic)
-        return str(count - 1) in there and find_end_offset(store, topic) >= len(there)
+    def is_written() -> bool:
+        lines = read_values(kafka, topic)
+        return str(count - 1) in lines and find_end_offset(store, topic) >= len(lines)
 
-    worker.wait_until("all lines were out", all_out)
-    assert read_lines(store, topic) == values(kafka, topic)
+    worker.wait_until("all lines were written", is_written)
+    assert read_lines(store, topic) == read_values(kafka, topic)
     assert worker.states("objects-sink") == ["RUNNING", "RUNNING"]
 
 

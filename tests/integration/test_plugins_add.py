@@ -1,4 +1,4 @@
-"""`kraal plugins add` locks a real Maven coordinate, and a task that requires it runs after a restart."""
+"""Tests that `kraal plugins add` locks a real Maven coordinate for a task that requires the plugin."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker without a plugin lock."""
+    """Run a worker without a plugin lock."""
     process = WorkerProcess(tmp_path / "worker", kafka.bootstrap)
     process.start()
     yield process
     process.close()
 
 
-def plugins(*arguments: str) -> list[str]:
+def run_plugins(*arguments: str) -> list[str]:
     """Run `kraal plugins`; return its output lines."""
     code = "from kraal.cli.main import main; main()"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, "plugins", *arguments],
         capture_output=True,
         encoding="utf-8",
         check=False,
         timeout=FETCH_TIMEOUT_S,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
 
 
 def test_added_driver_is_available_after_a_restart(
@@ -76,35 +76,35 @@ def test_added_driver_is_available_after_a_restart(
     )
     worker.wait_for_states("idle", ["RUNNING", "RUNNING"])
     worker.wait_for_states("orders", ["RUNNING", "FAILED"])
-    assert "org.postgresql.Driver" in worker.traces("orders")[0], "Spark does not have the driver"
+    assert "org.postgresql.Driver" in worker.traces("orders")[0], "Spark must not have the driver yet"
 
-    lines = plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
+    lines = run_plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
     locked = read_lock(lock)
     assert locked.added == (DRIVER,)
-    assert DRIVER in [each.name for each in locked.jars]
+    assert DRIVER in [jar.name for jar in locked.jars]
     worker_id = worker.url.partition("//")[2]
     assert lines[-3:-1] == [
         f"kraal.plugins.lock={lock}",
         "Spark loads jars only when it starts, so a restart of connectors is not enough.",
     ], lines
-    assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0", "failed tasks are not stopped"
+    assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0", "failed tasks must not be listed"
 
     jvm = worker.jvm()
     assert worker.post("/connectors/orders/restart?includeTasks=true").status in {202, 200}
     worker.wait_for_states("orders", ["RUNNING", "FAILED"])
-    assert worker.jvm() == jvm, "a running worker does not load new plugins"
+    assert worker.jvm() == jvm, "a running worker must not load new plugins"
 
     assert worker.end() == 0
     worker.properties["kraal.plugins.lock"] = str(lock)
     worker.start()
     worker.wait_for_states("orders", ["RUNNING", "RUNNING"])
-    worker.wait_until("the rows were there", lambda: _rows(database) == ["0", "1", "2"])
-    lines = plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
+    worker.wait_until("the rows were in the table", lambda: _read_rows(database) == ["0", "1", "2"])
+    lines = run_plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
     worker_id = worker.url.partition("//")[2]
     assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0, orders-0"
-    assert [each.name for each in read_lock(lock).jars if "postgresql" in each.name] == [NEWER]
+    assert [jar.name for jar in read_lock(lock).jars if "postgresql" in jar.name] == [NEWER]
 
 
-def _rows(database: PostgreSQL) -> list[str]:
+def _read_rows(database: PostgreSQL) -> list[str]:
     tables = database.ask("SELECT to_regclass('orders')")
     return database.ask("SELECT n FROM orders ORDER BY n") if tables != [""] else []

@@ -1,4 +1,4 @@
-"""Producers in the worker keep the order of records if a broker rejects a request and accepts the next one."""
+"""Tests that the worker's producers keep the order of records if a broker rejects one request and accepts the next."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.fakes.spark.pipe import create_topic
 
 WRITE_TIMEOUT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
-ONE_RECORD_A_REQUEST = {"producer.override.batch.size": "1"}
+ONE_RECORD_PER_REQUEST = {"producer.override.batch.size": "1"}
 
 
 class Writer:
-    """Writes batches with a producer in the worker, and waits for their acknowledgement."""
+    """Writes batches with a producer in the worker, and waits until the batches are acknowledged."""
 
     def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
         self._topic = topic
@@ -35,7 +35,7 @@ class Writer:
         self.producers = WorkerProducers(self.jobs.append, is_local=True)
 
     def write(self, values: list[bytes]) -> None:
-        """Write one batch. Raises queue.Empty if it is not acknowledged."""
+        """Write one batch. Raises queue.Empty if the batch is not acknowledged."""
         results: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         batch = PendingBatch(
             task=TaskId(ConnectorName("c"), 0),
@@ -55,7 +55,7 @@ def test_rejected_request_is_retried_before_the_next_one(kafka: Broker) -> None:
     topic = f"order-{uuid.uuid4().hex[:8]}"
     create_topic(kafka.bootstrap, topic)
     with RefusingProxy(kafka.bootstrap) as proxy:
-        configs = worker_producer_configs({"bootstrap.servers": proxy.bootstrap}, ONE_RECORD_A_REQUEST)
+        configs = worker_producer_configs({"bootstrap.servers": proxy.bootstrap}, ONE_RECORD_PER_REQUEST)
         assert configs is not None
         writer = Writer(topic, configs)
         writer.write([b"0"])
@@ -64,7 +64,7 @@ def test_rejected_request_is_retried_before_the_next_one(kafka: Broker) -> None:
         writer.producers.close()
         assert proxy.refused == 1
     assert not writer.jobs
-    assert [each.value for each in read_topic(kafka.bootstrap, topic, timeout_s=WRITE_TIMEOUT_S)] == [
+    assert [record.value for record in read_topic(kafka.bootstrap, topic, timeout_s=WRITE_TIMEOUT_S)] == [
         b"0",
         b"1",
         b"2",

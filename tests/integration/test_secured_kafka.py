@@ -1,4 +1,4 @@
-"""The same security settings of Connect with three client libraries, and a broker with logins and ACLs."""
+"""Tests for the security settings of Connect with three client libraries on a broker with logins and ACLs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 PREFIX = "allowed-"
 
-Ways = dict[str, Callable[[SecuredKafka], dict[str, str]]]
+Logins = dict[str, Callable[[SecuredKafka], dict[str, str]]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _allowed(kafka_with_logins: SecuredKafka) -> None:
+def _grant_permissions(kafka_with_logins: SecuredKafka) -> None:
     """Allow the user `worker` to use topics with the prefix `allowed-` and the groups of sinks."""
     kafka_with_logins.allow("TOPIC", PREFIX, "READ", "WRITE")
     kafka_with_logins.allow("GROUP", "connect-", "READ")
@@ -75,7 +75,7 @@ def pem_file(kafka: SecuredKafka) -> dict[str, str]:
     return {**login, **trust}
 
 
-WAYS: Ways = {
+LOGINS: Logins = {
     "SCRAM-SHA-512, PKCS12": lambda kafka: kafka.login("SCRAM-SHA-512"),
     "SCRAM-SHA-256, PKCS12": lambda kafka: kafka.login("SCRAM-SHA-256"),
     "PLAIN, PEM file": pem_file,
@@ -83,7 +83,7 @@ WAYS: Ways = {
     "certificate, PKCS12": lambda kafka: kafka.certificate(),
     "certificate, PEM inline": pem_inline,
 }
-ways = pytest.mark.parametrize("way", WAYS)
+with_each_login = pytest.mark.parametrize("login", LOGINS)
 
 
 def create_topic(kafka: SecuredKafka, prefix: str = PREFIX) -> str:
@@ -106,15 +106,15 @@ def python_client(settings: dict[str, str], scratch: Path) -> Any:
     return KafkaNetClient(**kafka_python_options(settings, scratch=scratch, tokens=TokenProvider))
 
 
-@ways
-def test_librdkafka_connects(kafka_with_logins: SecuredKafka, way: str) -> None:
-    settings = WAYS[way](kafka_with_logins)
+@with_each_login
+def test_librdkafka_connects(kafka_with_logins: SecuredKafka, login: str) -> None:
+    settings = LOGINS[login](kafka_with_logins)
     assert read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=60)
 
 
-@ways
-def test_kafka_python_connects(kafka_with_logins: SecuredKafka, way: str, tmp_path: Path) -> None:
-    client = python_client(WAYS[way](kafka_with_logins), tmp_path)
+@with_each_login
+def test_kafka_python_connects(kafka_with_logins: SecuredKafka, login: str, tmp_path: Path) -> None:
+    client = python_client(LOGINS[login](kafka_with_logins), tmp_path)
     try:
         client._manager.bootstrap(10_000)
         assert [broker.port for broker in client.cluster.brokers()] != []
@@ -139,7 +139,7 @@ def test_source_topics_are_created_according_to_permissions(
     kafka_with_logins: SecuredKafka,
 ) -> None:
     """Corresponds to the authorization tests of TopicAdminTest and AbstractWorkerSourceTaskTest."""
-    kafka, name = kafka_with_logins, f"made-{uuid.uuid4().hex[:8]}"
+    kafka, name = kafka_with_logins, f"created-{uuid.uuid4().hex[:8]}"
     connector = {
         "topic.creation.default.replication.factor": "1",
         "topic.creation.default.partitions": "2",
@@ -164,22 +164,22 @@ def test_source_topics_are_created_according_to_permissions(
 
 
 @pytest.mark.parametrize(
-    "way", ["SCRAM-SHA-512, PKCS12", "PLAIN, PEM file", "OAUTHBEARER", "certificate, PEM inline"]
+    "login", ["SCRAM-SHA-512, PKCS12", "PLAIN, PEM file", "OAUTHBEARER", "certificate, PEM inline"]
 )
 def test_spark_writes_and_a_sink_reads(
     kafka_with_logins: SecuredKafka,
-    way: str,
+    login: str,
     stage: Stage,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The producer of a source and the reader of a sink are Java clients; the group member of a sink is librdkafka."""
     kafka, task = kafka_with_logins, f"secured-{uuid.uuid4().hex[:8]}"
-    if way == "OAUTHBEARER":  # the operator allows it before the worker and its JVM start
+    if login == "OAUTHBEARER":  # the operator allows the URL before the worker and its JVM start
         jvm: Any = spark.sparkContext._jvm
         jvm.java.lang.System.setProperty(ALLOWED_URLS, kafka.endpoint.url)
         monkeypatch.setenv("KAFKA_OPTS", f"-D{ALLOWED_URLS}={kafka.endpoint.url}")
-    topic, config = create_topic(kafka), overrides(WAYS[way](kafka))
+    topic, config = create_topic(kafka), overrides(LOGINS[login](kafka))
     values = [
         f"v{number}" for number in range(600)
     ]  # too many for the small-batch reader, so that Spark reads them
@@ -196,13 +196,13 @@ def test_spark_writes_and_a_sink_reads(
 
     sink = stage.open(task, "ListSink", {**config, "topics": topic})
     sink.expect(Opened)
-    read = 0
-    while read < len(values):
+    read_count = 0
+    while read_count < len(values):
         sink.run.next()
-        done = sink.expect(BatchDone)
-        sink.run.commit(done.offsets)
+        batch_done = sink.expect(BatchDone)
+        sink.run.commit(batch_done.offsets)
         sink.expect(Committed)
-        read += done.records
+        read_count += batch_done.records
     sink.run.stop()
     sink.expect(Stopped)
     assert [value for *_, value in plugins.WRITTEN[task]] == values
@@ -222,7 +222,7 @@ def test_connector_gets_no_tokens_from_a_disallowed_url(
 
 
 def test_librdkafka_reports_a_wrong_password(kafka_with_logins: SecuredKafka) -> None:
-    settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
+    settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong password
     with pytest.raises(StoreError, match="invalid credentials with SASL mechanism SCRAM-SHA-512") as raised:
         read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     assert "hush" not in f"{raised.value}{raised.value.__cause__}"
@@ -231,7 +231,7 @@ def test_librdkafka_reports_a_wrong_password(kafka_with_logins: SecuredKafka) ->
 def test_kafka_python_reports_a_wrong_password(
     kafka_with_logins: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
+    settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong password
     client = python_client(settings, tmp_path)
     try:
         with pytest.raises(Exception, match=r"Authentication|bootstrap"):
@@ -249,7 +249,7 @@ def test_wrong_password_fails_a_task_and_is_logged(
 ) -> None:
     task = f"secured-{uuid.uuid4().hex[:8]}"
     topic = create_topic(kafka_with_logins)
-    config = overrides(kafka_with_logins.login("PLAIN", password="hush"))  # noqa: S106 - a wrong one
+    config = overrides(kafka_with_logins.login("PLAIN", password="hush"))  # noqa: S106 - a wrong password
     batch = SourceBatch(offsets={}, table=pa.table({"value": ["a"]}), topic=topic)
     plugins.BATCHES[task].append(batch)
     if connector == "ListSource":
@@ -291,5 +291,5 @@ def test_certificate_of_another_host_is_accepted_only_without_verification(
     address = settings["bootstrap.servers"].replace("127.0.0.1", "localhost")
     with pytest.raises(StoreError, match=r"hostname mismatch|verify failed"):
         read_cluster_id(address, librdkafka_options(settings), timeout_s=2)
-    unchecked = {**settings, "ssl.endpoint.identification.algorithm": ""}
-    assert read_cluster_id(address, librdkafka_options(unchecked), timeout_s=60)
+    without_verification = {**settings, "ssl.endpoint.identification.algorithm": ""}
+    assert read_cluster_id(address, librdkafka_options(without_verification), timeout_s=60)

@@ -1,4 +1,4 @@
-"""Stages for the tests of KIPs, in both modes unless the quoted sentence applies to one."""
+"""Simulated Connect clusters for the tests of KIPs, in both modes unless the quoted sentence applies to only one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from kraal.peers import Peers
 from kraal.testing._simulation.plugins import FakeSourceConnector
+from tests.kips.connect_cluster import ConnectCluster, ConnectorContexts
 from tests.kips.modes import OneWorker, ThreeWorkers
-from tests.kips.stage import ConnectorContexts, Stage
 
 if TYPE_CHECKING:
     import httpx2
@@ -18,45 +18,50 @@ if TYPE_CHECKING:
     from kraal.plugins.api import ConnectorContext
 
 SEEDS = (1, 2)
-MODES: dict[str, type[Stage]] = {"standalone": OneWorker, "distributed": ThreeWorkers}
+MODES: dict[str, type[ConnectCluster]] = {"standalone": OneWorker, "distributed": ThreeWorkers}
 
 
-class Wire:
-    """Simulates the connections between the workers of the last created stage."""
+class SimulatedTransport:
+    """The connections between the workers of the cluster that was created last."""
 
-    def __init__(self, stages: list[Stage]) -> None:
-        self._stages = stages
+    def __init__(self, clusters: list[ConnectCluster]) -> None:
+        self._clusters = clusters
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._stages[-1].between_workers(request)
+        return await self._clusters[-1].forward(request)
 
     async def aclose(self) -> None:
         """Do nothing."""
 
 
 @pytest.fixture
-def make_stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
-    """Return a factory of stages: `make_stage(kind, seed, properties=…, web settings…)`."""
-    outlook = ConnectorContexts()
-    stages: list[Stage] = []
+def make_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ConnectCluster]]:
+    """Return a factory of clusters: `make_cluster(kind, seed, properties, **rest_settings)`."""
+    connector_contexts = ConnectorContexts()
+    clusters: list[ConnectCluster] = []
     start = FakeSourceConnector.start
 
     def record_context(
         self: FakeSourceConnector, config: Mapping[str, str], context: ConnectorContext
     ) -> None:
-        outlook.contexts[config["name"]] = context
+        connector_contexts.contexts[config["name"]] = context
         start(self, config, context)
 
-    def make(kind: type[Stage], seed: int, properties: Mapping[str, str] | None = None, **web: Any) -> Stage:
-        stages.append(kind(outlook, seed, properties, **web))
-        return stages[-1]
+    def make(
+        kind: type[ConnectCluster],
+        seed: int,
+        properties: Mapping[str, str] | None = None,
+        **rest_settings: Any,
+    ) -> ConnectCluster:
+        clusters.append(kind(connector_contexts, seed, properties, **rest_settings))
+        return clusters[-1]
 
     FakeSourceConnector.calls.clear()
     monkeypatch.setattr(FakeSourceConnector, "start", record_context)
-    monkeypatch.setattr(Peers, "_transport", lambda *_: Wire(stages))
+    monkeypatch.setattr(Peers, "_transport", lambda *_: SimulatedTransport(clusters))
     yield make
-    for stage in stages:
-        stage.close()
+    for cluster in clusters:
+        cluster.close()
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed {seed}")
@@ -66,29 +71,33 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
-    """Return the name of each mode."""
+    """Return the name of a mode."""
     return str(request.param)
 
 
 @pytest.fixture
-def stages(mode: str, seed: int, make_stage: Callable[..., Stage]) -> Callable[..., Stage]:
-    """Return a factory of stages with properties, in both modes."""
-    return lambda properties=None, **web: make_stage(MODES[mode], seed, properties, **web)
+def make_connect(
+    mode: str, seed: int, make_cluster: Callable[..., ConnectCluster]
+) -> Callable[..., ConnectCluster]:
+    """Return a factory of clusters with the given properties, in both modes."""
+    return lambda properties=None, **rest_settings: make_cluster(
+        MODES[mode], seed, properties, **rest_settings
+    )
 
 
 @pytest.fixture
-def stage(stages: Callable[..., Stage]) -> Stage:
-    """Return a stage, in both modes."""
-    return stages()
+def connect(make_connect: Callable[..., ConnectCluster]) -> ConnectCluster:
+    """Return a cluster with the default properties, in both modes."""
+    return make_connect()
 
 
 @pytest.fixture
-def standalone(make_stage: Callable[..., OneWorker], seed: int) -> OneWorker:
-    """Return one worker."""
-    return make_stage(OneWorker, seed)
+def standalone(make_cluster: Callable[..., OneWorker], seed: int) -> OneWorker:
+    """Return a standalone worker."""
+    return make_cluster(OneWorker, seed)
 
 
 @pytest.fixture
-def distributed(make_stage: Callable[..., ThreeWorkers], seed: int) -> ThreeWorkers:
-    """Return three workers."""
-    return make_stage(ThreeWorkers, seed)
+def distributed(make_cluster: Callable[..., ThreeWorkers], seed: int) -> ThreeWorkers:
+    """Return a group of three distributed workers."""
+    return make_cluster(ThreeWorkers, seed)

@@ -1,4 +1,4 @@
-"""The two stages: one worker, and a group of three."""
+"""The simulated clusters: one standalone worker, and a group of three distributed workers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.engine import FakeEngine, Outside
 from kraal.testing._simulation.worker import WORKER_ID, EmbeddedWorker
-from tests.kips.stage import ConnectorContexts, Json, Response, Stage
+from tests.kips.connect_cluster import ConnectCluster, ConnectorContexts, Json, Response
 
 if TYPE_CHECKING:
     from kraal.stores.memory import MemoryLog
 
 
-class OneWorker(Stage):
-    """Standalone mode."""
+class OneWorker(ConnectCluster):
+    """A standalone worker."""
 
     mode = "standalone"
 
     def __init__(
-        self, outlook: ConnectorContexts, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+        self,
+        connector_contexts: ConnectorContexts,
+        seed: int,
+        properties: Mapping[str, str] | None = None,
+        **rest_settings: Any,
     ) -> None:
-        super().__init__(outlook, seed, properties, **web)
+        super().__init__(connector_contexts, seed, properties, **rest_settings)
         self._all: list[EmbeddedWorker] = []
         self._outside = Outside()
         self._start({})
@@ -60,26 +64,34 @@ class OneWorker(Stage):
         self.worker.advance(1)
 
     @override
-    def restart_workers(self, *, orderly: bool = True) -> None:
-        if orderly:
+    def restart_workers(self, *, is_graceful: bool = True) -> None:
+        if is_graceful:
             self.worker.close()
-        before = self.worker
-        for task in before.fake.running:  # their process has exited
-            before.fake.abandon(task)
-        stores = {"config_log": before.config_log, "status_log": before.status_log, "offsets": before.offsets}
+        previous = self.worker
+        for task in previous.fake.running:  # the process of these tasks has exited
+            previous.fake.abandon(task)
+        stores = {
+            "config_log": previous.config_log,
+            "status_log": previous.status_log,
+            "offsets": previous.offsets,
+        }
         self._start(stores)
         self.advance_until_idle()
 
 
-class ThreeWorkers(Stage):
-    """Distributed mode."""
+class ThreeWorkers(ConnectCluster):
+    """A group of three distributed workers."""
 
     mode = "distributed"
 
     def __init__(
-        self, outlook: ConnectorContexts, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+        self,
+        connector_contexts: ConnectorContexts,
+        seed: int,
+        properties: Mapping[str, str] | None = None,
+        **rest_settings: Any,
     ) -> None:
-        super().__init__(outlook, seed, properties, **web)
+        super().__init__(connector_contexts, seed, properties, **rest_settings)
         self.cluster = EmbeddedCluster(3, seed=seed, properties=self.properties)
         self.scheduler = self.cluster.scheduler
         self.config_log, self.status_log = self.cluster.config_log, self.cluster.status_log
@@ -106,9 +118,9 @@ class ThreeWorkers(Stage):
         self.cluster.advance(4)
 
     @override
-    def restart_workers(self, *, orderly: bool = True) -> None:
+    def restart_workers(self, *, is_graceful: bool = True) -> None:
         for worker in self.cluster.alive:
-            if orderly:
+            if is_graceful:
                 self.cluster.close(worker)
             else:
                 self.cluster.kill(worker)
@@ -117,7 +129,7 @@ class ThreeWorkers(Stage):
         self.cluster.advance(20)
 
     @override
-    def watching(
+    def request_and_watch(
         self,
         method: str,
         path: str,
@@ -127,12 +139,12 @@ class ThreeWorkers(Stage):
         via: str | None = None,
         everywhere: bool = False,
     ) -> tuple[Response, list[Any]]:
-        result = super().watching(method, path, body, watch=watch, via=via, everywhere=everywhere)
+        result = super().request_and_watch(method, path, body, watch=watch, via=via, everywhere=everywhere)
         self.cluster.check()
         return result
 
     def owner(self, name: str, task: int | None = None) -> str:
-        """Return the URL of the worker that runs a connector's own instance or one of its tasks."""
+        """Return the URL of the worker that runs a connector's own instance, or a task if `task` is given."""
         connector = ConnectorName(name)
         [worker] = self.cluster.owners(connector if task is None else TaskId(connector, task))
         return worker.url

@@ -1,4 +1,4 @@
-"""KIP-558: the status records of active topics, their writers and readers."""
+"""Tests for KIP-558: the status records of active topics, and the workers that write and read them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import json
 import pytest
 
 from kraal.core.records import Entry
+from tests.kips.connect_cluster import ConnectCluster
 from tests.kips.modes import ThreeWorkers
-from tests.kips.stage import Stage
 
 NAME = "some-source"
 
 
-def use_topic(stage: Stage, topic: str, *, task: int = 0, name: str = NAME) -> None:
+def use_topic(connect: ConnectCluster, topic: str, *, task: int = 0, name: str = NAME) -> None:
     """Make a task use a topic."""
-    stage.topic(topic)
-    stage.feed(name, task, 5)
-    stage.advance_until_idle()
+    connect.set_topic(topic)
+    connect.feed(name, task, 5)
+    connect.advance_until_idle()
 
 
 @pytest.mark.parametrize("sink", [False, True])
-def test_first_record_makes_a_topic_active(stage: Stage, *, sink: bool) -> None:
-    """For sources and sinks.
+def test_first_record_makes_a_topic_active(connect: ConnectCluster, *, sink: bool) -> None:
+    """This applies to sources and sinks.
 
     > When a connector is configured to run in a Connect cluster for the first time, its set of active topics is
     > empty.
@@ -38,18 +38,18 @@ def test_first_record_makes_a_topic_active(stage: Stage, *, sink: bool) -> None:
 
     > Information regarding the topics a connector is using can be stored as a sequence of records in Kafka.
     """
-    stage.create(NAME, tasks=2, sink=sink)
-    assert stage.topics(NAME) == []
-    assert stage.status_records("status-topic-") == []
-    use_topic(stage, "foo", task=1)
-    assert stage.topics(NAME) == ["foo"]
-    assert [key for key, _ in stage.status_records("status-topic-")] == [
+    connect.create(NAME, tasks=2, sink=sink)
+    assert connect.topics(NAME) == []
+    assert connect.status_records("status-topic-") == []
+    use_topic(connect, "foo", task=1)
+    assert connect.topics(NAME) == ["foo"]
+    assert [key for key, _ in connect.status_records("status-topic-")] == [
         "status-topic-foo:connector-some-source"
     ]
 
 
-def test_topic_record_has_the_format_of_the_kip(stage: Stage) -> None:
-    """Key and value are as specified, apart from the timestamp.
+def test_topic_record_has_the_format_of_the_kip(connect: ConnectCluster) -> None:
+    """Key and value are as specified; only the range of the timestamp is checked.
 
     > When a worker task first detects that a connector is producing to or consuming from a Kafka topic, the worker
     > task will append a record to the status topic with the following format:
@@ -73,35 +73,35 @@ def test_topic_record_has_the_format_of_the_kip(stage: Stage) -> None:
 
     > Json encoding is used for keys and values.
     """
-    stage.create(NAME, tasks=1)
-    before_ms = stage.scheduler.clock.wall_ms()
-    use_topic(stage, "foo", task=0)
-    [(key, value)] = stage.status_records("status-topic-")
+    connect.create(NAME, tasks=1)
+    before_ms = connect.scheduler.clock.wall_ms()
+    use_topic(connect, "foo", task=0)
+    [(key, value)] = connect.status_records("status-topic-")
     assert key == "status-topic-foo:connector-some-source"
     detected_ms = value["topic"].pop("discoverTimestamp")
     assert value == {"topic": {"name": "foo", "connector": "some-source", "task": 0}}
-    assert before_ms <= detected_ms <= stage.scheduler.clock.wall_ms()
-    prefixes = {key.split("-")[1] for key, _ in stage.status_records()}
+    assert before_ms <= detected_ms <= connect.scheduler.clock.wall_ms()
+    prefixes = {key.split("-")[1] for key, _ in connect.status_records()}
     assert prefixes == {"connector", "task", "topic"}
 
 
-def test_topic_and_connector_are_separated_in_the_key(stage: Stage) -> None:
-    """Even if the connector's name contains a colon.
+def test_topic_and_connector_are_separated_in_the_key(connect: ConnectCluster) -> None:
+    """The connector's name may contain a colon.
 
     > The topic name can be safely separated by the connector name because the delimiter : (colon character) is
     > not a valid topic name character in Kafka.
     """
     name = "a:connector-b"
-    stage.create(name, tasks=1)
-    use_topic(stage, "foo", name=name)
-    assert [key for key, _ in stage.status_records("status-topic-")] == [
+    connect.create(name, tasks=1)
+    use_topic(connect, "foo", name=name)
+    assert [key for key, _ in connect.status_records("status-topic-")] == [
         "status-topic-foo:connector-a:connector-b"
     ]
-    assert stage.topics(name) == ["foo"]
-    assert stage.topics("b") == []
+    assert connect.topics(name) == ["foo"]
+    assert connect.topics("b") == []
 
 
-def test_latest_record_determines_whether_a_topic_is_active(stage: Stage) -> None:
+def test_latest_record_determines_whether_a_topic_is_active(connect: ConnectCluster) -> None:
     """Starting workers read the log.
 
     > Connect workers reading this topic are computing a map from connector names to sets of topic names.
@@ -119,41 +119,41 @@ def test_latest_record_determines_whether_a_topic_is_active(stage: Stage) -> Non
 
     > It's a topic that is being fully read by every worker during startup.
     """
-    stage.create(NAME, tasks=1)
-    stage.create("other", tasks=1)
+    connect.create(NAME, tasks=1)
+    connect.create("other", tasks=1)
     value = json.dumps({"topic": {"name": "?", "connector": "?", "task": 0, "discoverTimestamp": 1}}).encode()
-    for topic, connector, written in (
+    for topic, connector, record_value in (
         ("gone", NAME, value),
         ("back", NAME, None),
         ("back", NAME, value),
         ("gone", NAME, None),
         ("gone", "other", value),
     ):
-        stage.status_log.append([Entry(f"status-topic-{topic}:connector-{connector}", written)])
-    stage.restart_workers()
-    for via in stage.workers():
-        assert stage.get(f"/connectors/{NAME}/topics", via).body == {NAME: {"topics": ["back"]}}
-        assert stage.get("/connectors/other/topics", via).body == {"other": {"topics": ["gone"]}}
+        connect.status_log.append([Entry(f"status-topic-{topic}:connector-{connector}", record_value)])
+    connect.restart_workers()
+    for via in connect.workers():
+        assert connect.get(f"/connectors/{NAME}/topics", via).body == {NAME: {"topics": ["back"]}}
+        assert connect.get("/connectors/other/topics", via).body == {"other": {"topics": ["gone"]}}
 
 
-def test_active_topic_is_written_only_once(stage: Stage) -> None:
+def test_active_topic_is_written_only_once(connect: ConnectCluster) -> None:
     """Neither another task or worker nor a restart writes it again.
 
     > As soon as a worker detects the addition of a topic to a connector's set of active topics, the worker will not
     > post to the status.storage.topic additional update records for the connector and this newly-detected active
     > topic.
     """
-    stage.create(NAME, tasks=3)
-    use_topic(stage, "foo", task=0)
+    connect.create(NAME, tasks=3)
+    use_topic(connect, "foo", task=0)
     for task in (0, 1, 2):
-        use_topic(stage, "foo", task=task)
-    assert stage.post(f"/connectors/{NAME}/restart?includeTasks=true").status == 202
-    stage.advance_until_idle()
-    use_topic(stage, "foo", task=1)
-    stage.restart_workers()
+        use_topic(connect, "foo", task=task)
+    assert connect.post(f"/connectors/{NAME}/restart?includeTasks=true").status == 202
+    connect.advance_until_idle()
+    use_topic(connect, "foo", task=1)
+    connect.restart_workers()
     for task in (0, 1, 2):
-        use_topic(stage, "foo", task=task)
-    assert len(stage.status_records("status-topic-")) == 1
+        use_topic(connect, "foo", task=task)
+    assert len(connect.status_records("status-topic-")) == 1
 
 
 def test_concurrent_detections_write_records_with_the_same_key(distributed: ThreeWorkers) -> None:
@@ -166,7 +166,7 @@ def test_concurrent_detections_write_records_with_the_same_key(distributed: Thre
     > (in case more than one task produces a record concurrently for a short period of time)
     """
     distributed.create(NAME, tasks=5)
-    distributed.topic("foo")
+    distributed.set_topic("foo")
     for task in range(5):
         distributed.feed(NAME, task, 50)
     distributed.advance_until_idle()
@@ -177,7 +177,7 @@ def test_concurrent_detections_write_records_with_the_same_key(distributed: Thre
 
 
 def test_every_worker_reads_topic_records_of_others(distributed: ThreeWorkers) -> None:
-    """Workers read them without a request or a restart.
+    """Workers read the records without a request or a restart.
 
     > Every worker listens to updates and is able to read new messages written to this topic.
 

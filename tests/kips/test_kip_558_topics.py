@@ -1,4 +1,4 @@
-"""KIP-558: GET topics, PUT topics/reset, the lifetime of active topics, and the two settings."""
+"""Tests for KIP-558: GET topics, PUT topics/reset, the lifetime of active topics, and the two settings."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
 from kraal.testing._simulation.worker import DEFAULTS
 from tests.fakes.workers.worker_config import GROUP
-from tests.kips.stage import Stage
+from tests.kips.connect_cluster import ConnectCluster
 
 NAME = "some-source"
 TOPICS = f"/connectors/{NAME}/topics"
 
 
-def use_topics(stage: Stage, *topics: str, name: str = NAME, task: int = 0) -> None:
+def use_topics(connect: ConnectCluster, *topics: str, name: str = NAME, task: int = 0) -> None:
     """Make a task use topics, one after the other."""
     for topic in topics:
-        stage.topic(topic)
-        stage.feed(name, task, 5)
-        stage.advance_until_idle()
+        connect.set_topic(topic)
+        connect.feed(name, task, 5)
+        connect.advance_until_idle()
 
 
-def list_tombstones(stage: Stage, after: int) -> set[str]:
+def list_tombstones(connect: ConnectCluster, after: int) -> set[str]:
     """Return the keys of tombstones of topic records."""
-    return {key for key, value in stage.status_records("status-topic-", after=after) if value is None}
+    return {key for key, value in connect.status_records("status-topic-", after=after) if value is None}
 
 
 # -- REST --------------------------------------------------------------------------------------------------
 
 
-def test_get_returns_all_topics_since_creation(stage: Stage) -> None:
-    """The KIP's example.
+def test_get_returns_all_topics_since_creation(connect: ConnectCluster) -> None:
+    """This is the example of the KIP.
 
     > A GET /connectors/{name}/topics endpoint.
 
@@ -53,18 +53,18 @@ def test_get_returns_all_topics_since_creation(stage: Stage) -> None:
 
     > This feature enables a user or application to find out the topic names that are used by a connector.
     """
-    stage.create(NAME)
-    use_topics(stage, "foo", "bar", "baz")
-    response = stage.get(TOPICS)
+    connect.create(NAME)
+    use_topics(connect, "foo", "bar", "baz")
+    response = connect.get(TOPICS)
     assert response.status == 200
     assert set(response.body) == {"some-source"}
     assert set(response.body["some-source"]) == {"topics"}
     assert set(response.body["some-source"]["topics"]) == {"foo", "bar", "baz"}
-    use_topics(stage, "foo")
-    assert set(stage.topics(NAME)) == {"foo", "bar", "baz"}
+    use_topics(connect, "foo")
+    assert set(connect.topics(NAME)) == {"foo", "bar", "baz"}
 
 
-def test_reset_writes_a_tombstone_for_each_topic(stage: Stage) -> None:
+def test_reset_writes_a_tombstone_for_each_topic(connect: ConnectCluster) -> None:
     """The worker that handles the request has no active topics afterwards.
 
     > an explicit Connect REST API request to reset a connector's set of active topics.
@@ -83,22 +83,22 @@ def test_reset_writes_a_tombstone_for_each_topic(stage: Stage) -> None:
 
     > or since the last time its set of active topics was reset.
     """
-    stage.create(NAME)
-    use_topics(stage, "foo", "bar")
-    end = stage.status_log.end()
-    response = stage.put(f"{TOPICS}/reset")
+    connect.create(NAME)
+    use_topics(connect, "foo", "bar")
+    end = connect.status_log.end()
+    response = connect.put(f"{TOPICS}/reset")
     assert (response.status, response.text) == (200, "")
-    assert stage.get(TOPICS, via=response.via).body == {NAME: {"topics": []}}, (
+    assert connect.get(TOPICS, via=response.via).body == {NAME: {"topics": []}}, (
         "immediately, on the same worker"
     )
-    assert list_tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
-    stage.advance_until_idle()
-    assert stage.topics(NAME) == []
-    use_topics(stage, "baz")
-    assert stage.topics(NAME) == ["baz"]
+    assert list_tombstones(connect, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    connect.advance_until_idle()
+    assert connect.topics(NAME) == []
+    use_topics(connect, "baz")
+    assert connect.topics(NAME) == ["baz"]
 
 
-def test_topics_in_use_become_active_again_after_a_reset(stage: Stage) -> None:
+def test_topics_in_use_become_active_again_after_a_reset(connect: ConnectCluster) -> None:
     """The connector continues running.
 
     > Resetting the set of active topics of a connector while this connector is running is fine, as long as the
@@ -109,18 +109,18 @@ def test_topics_in_use_become_active_again_after_a_reset(stage: Stage) -> None:
     > Soon after the reset, the worker tasks will populate the status.storage.topic with new topic status messages
     > for the topics that the connector is currently using.
     """
-    stage.create(NAME)
-    use_topics(stage, "old", "new")
-    starts = stage.starts(NAME)
-    assert stage.put(f"{TOPICS}/reset").status == 200
-    stage.advance_until_idle()
-    use_topics(stage, "new")
-    assert stage.topics(NAME) == ["new"]
-    assert stage.starts(NAME) == starts
-    assert set(stage.states(NAME)) == {"RUNNING"}
+    connect.create(NAME)
+    use_topics(connect, "old", "new")
+    starts = connect.starts(NAME)
+    assert connect.put(f"{TOPICS}/reset").status == 200
+    connect.advance_until_idle()
+    use_topics(connect, "new")
+    assert connect.topics(NAME) == ["new"]
+    assert connect.starts(NAME) == starts
+    assert set(connect.states(NAME)) == {"RUNNING"}
 
 
-def test_reset_succeeds_without_topics_and_after_deletion(stage: Stage) -> None:
+def test_reset_succeeds_without_topics_and_after_deletion(connect: ConnectCluster) -> None:
     """A reset without topics, or of a deleted connector, is not an error.
 
     > Success of resetting the history of a topic usage is independent of whether a connector is still running (this
@@ -128,37 +128,37 @@ def test_reset_succeeds_without_topics_and_after_deletion(stage: Stage) -> None:
 
     > Partial reset can be followed by another attempt to reset tracking of topics for a connector.
     """
-    stage.create(NAME)
-    use_topics(stage, "foo")
-    assert stage.put(f"/connectors/{NAME}/pause").status == 202
-    stage.advance_until_idle()
-    assert [stage.put(f"{TOPICS}/reset").status for _ in range(2)] == [200, 200]
-    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.advance_until_idle()
-    assert stage.put(f"{TOPICS}/reset").status == 200
-    assert stage.topics(NAME) == []
+    connect.create(NAME)
+    use_topics(connect, "foo")
+    assert connect.put(f"/connectors/{NAME}/pause").status == 202
+    connect.advance_until_idle()
+    assert [connect.put(f"{TOPICS}/reset").status for _ in range(2)] == [200, 200]
+    assert connect.request("DELETE", f"/connectors/{NAME}").status == 204
+    connect.advance_until_idle()
+    assert connect.put(f"{TOPICS}/reset").status == 200
+    assert connect.topics(NAME) == []
 
 
 # -- restarting, reconfiguring, deleting -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=true"])
-def test_restart_keeps_active_topics(stage: Stage, query: str) -> None:
-    """With both forms of the restart request.
+def test_restart_keeps_active_topics(connect: ConnectCluster, query: str) -> None:
+    """This applies to both forms of the restart request.
 
     > Just restarting a connector (without altering the configuration) has no effect on the recorded set of active
     > topics for that connector.
     """
-    stage.create(NAME)
-    use_topics(stage, "foo")
-    end = stage.status_log.end()
-    assert stage.post(f"/connectors/{NAME}/restart{query}").status in (202, 204)
-    stage.advance_until_idle()
-    assert stage.topics(NAME) == ["foo"]
-    assert stage.status_records("status-topic-", after=end) == []
+    connect.create(NAME)
+    use_topics(connect, "foo")
+    end = connect.status_log.end()
+    assert connect.post(f"/connectors/{NAME}/restart{query}").status in (202, 204)
+    connect.advance_until_idle()
+    assert connect.topics(NAME) == ["foo"]
+    assert connect.status_records("status-topic-", after=end) == []
 
 
-def test_reconfiguration_keeps_active_topics_until_a_reset(stage: Stage) -> None:
+def test_reconfiguration_keeps_active_topics_until_a_reset(connect: ConnectCluster) -> None:
     """A sink is reconfigured for other topics.
 
     > Reconfiguring a connector also has no effect on the recorded set of active topics.
@@ -169,42 +169,42 @@ def test_reconfiguration_keeps_active_topics_until_a_reset(stage: Stage) -> None
     > An explicit reset request will have to be issued (immediately after the connector is reconfigured) in order to
     > remove these old topics from the connectors active set.
     """
-    stage.create(NAME, sink=True)
-    use_topics(stage, "fake")
-    config = {**stage.get(f"/connectors/{NAME}/config").body, "topics": "other"}
-    assert stage.put(f"/connectors/{NAME}/config", config).status == 200
-    stage.advance_until_idle()
-    use_topics(stage, "other")
-    assert set(stage.topics(NAME)) == {"fake", "other"}
-    stage.put(f"{TOPICS}/reset")
-    stage.advance_until_idle()
-    use_topics(stage, "other")
-    assert stage.topics(NAME) == ["other"]
+    connect.create(NAME, sink=True)
+    use_topics(connect, "fake")
+    config = {**connect.get(f"/connectors/{NAME}/config").body, "topics": "other"}
+    assert connect.put(f"/connectors/{NAME}/config", config).status == 200
+    connect.advance_until_idle()
+    use_topics(connect, "other")
+    assert set(connect.topics(NAME)) == {"fake", "other"}
+    connect.put(f"{TOPICS}/reset")
+    connect.advance_until_idle()
+    use_topics(connect, "other")
+    assert connect.topics(NAME) == ["other"]
 
 
 @pytest.mark.parametrize("allowed", ["true", "false"])
-def test_deletion_clears_active_topics(stages: Callable[..., Stage], allowed: str) -> None:
+def test_deletion_clears_active_topics(make_connect: Callable[..., ConnectCluster], allowed: str) -> None:
     """A new connector with the same name starts without topics.
 
     > Deleting a connector will reset this connector's set of active topics even when resetting topic tracking for
     > connectors has been disabled.
     """
-    stage = stages({"topic.tracking.allow.reset": allowed})
-    stage.create(NAME)
-    use_topics(stage, "foo", "bar")
-    end = stage.status_log.end()
-    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.advance_until_idle()
-    assert list_tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
-    stage.create(NAME)
-    assert stage.topics(NAME) == []
+    connect = make_connect({"topic.tracking.allow.reset": allowed})
+    connect.create(NAME)
+    use_topics(connect, "foo", "bar")
+    end = connect.status_log.end()
+    assert connect.request("DELETE", f"/connectors/{NAME}").status == 204
+    connect.advance_until_idle()
+    assert list_tombstones(connect, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    connect.create(NAME)
+    assert connect.topics(NAME) == []
 
 
 # -- the two settings --------------------------------------------------------------------------------------
 
 
-def test_reset_can_be_disabled(stages: Callable[..., Stage]) -> None:
-    """Tracking continues.
+def test_reset_can_be_disabled(make_connect: Callable[..., ConnectCluster]) -> None:
+    """Topics are still tracked.
 
     > When a PUT request is issued but resetting the set of active topics for connectors is disabled, the request
     > return HTTP Status of 403 with the following error message:
@@ -217,16 +217,16 @@ def test_reset_can_be_disabled(stages: Callable[..., Stage]) -> None:
 
     > requests to reset the set of active topics for specific connectors.
     """
-    stage = stages({"topic.tracking.allow.reset": "false"})
-    stage.create(NAME)
-    use_topics(stage, "foo")
-    response = stage.put(f"{TOPICS}/reset")
+    connect = make_connect({"topic.tracking.allow.reset": "false"})
+    connect.create(NAME)
+    use_topics(connect, "foo")
+    response = connect.put(f"{TOPICS}/reset")
     assert response.status == 403
     assert response.body == {"error_code": 403, "message": "Topic tracking reset is disabled"}
-    assert stage.topics(NAME) == ["foo"]
+    assert connect.topics(NAME) == ["foo"]
 
 
-def test_tracking_can_be_disabled(stages: Callable[..., Stage]) -> None:
+def test_tracking_can_be_disabled(make_connect: Callable[..., ConnectCluster]) -> None:
     """No topics are recorded.
 
     > the following two configurations give the administrator of the Connect cluster the ability a) to disable this
@@ -234,12 +234,12 @@ def test_tracking_can_be_disabled(stages: Callable[..., Stage]) -> None:
 
     > the Connect worker will track and persist which topics are actively used per connector.
     """
-    stage = stages({"topic.tracking.enable": "false"})
-    stage.create(NAME)
-    use_topics(stage, "foo")
-    assert stage.status_records("status-topic-") == []
+    connect = make_connect({"topic.tracking.enable": "false"})
+    connect.create(NAME)
+    use_topics(connect, "foo")
+    assert connect.status_records("status-topic-") == []
     for method, path in (("GET", TOPICS), ("PUT", f"{TOPICS}/reset")):
-        assert stage.request(method, path).status == 403
+        assert connect.request(method, path).status == 403
 
 
 def parse_properties(mode: str, **properties: str) -> Any:
@@ -256,7 +256,7 @@ def parse_properties(mode: str, **properties: str) -> Any:
     [("topic.tracking.enable", "topic_tracking"), ("topic.tracking.allow.reset", "topic_tracking_reset")],
 )
 def test_settings_are_booleans_with_default_true(mode: str, key: str, field: str) -> None:
-    """As in the table of the KIP.
+    """The KIP has a table of the settings.
 
     > Topic tracking will be enabled by default, as will the ability to reset the set of active topics for a
     > connector.

@@ -1,10 +1,10 @@
-"""KIP-745: the state RESTARTING in metrics."""
+"""Tests for KIP-745: the state RESTARTING in metrics."""
 
 from __future__ import annotations
 
 import re
 
-from tests.kips.stage import Stage
+from tests.kips.connect_cluster import ConnectCluster
 
 NAME = "my-connector"
 _STATUS = re.compile(
@@ -14,7 +14,7 @@ _TASK = re.compile(r"task=\"(\d+)\"")
 
 
 def parse_statuses(scraped: str) -> set[tuple[str, str]]:
-    """Return the states of the connector (`connector`) and of its tasks by number in a scrape."""
+    """Return pairs of `connector` or a task number, and a state, in a scrape."""
     states: set[tuple[str, str]] = set()
     for line in _STATUS.finditer(scraped):
         task = _TASK.search(line[0])
@@ -22,27 +22,29 @@ def parse_statuses(scraped: str) -> set[tuple[str, str]]:
     return states
 
 
-def test_metrics_report_restarting(stage: Stage) -> None:
+def test_metrics_report_restarting(connect: ConnectCluster) -> None:
     """All workers are scraped after each message, because each reports its own instances.
 
     > Add "restarting" as a possible value for this metric.
 
     > one of: "unassigned", "running", "paused", "failed", "restarting" or "destroyed"
     """
-    stage.create(NAME, tasks=2)
-    before = {each for url in stage.workers() for each in parse_statuses(stage.get("/metrics", url).text)}
+    connect.create(NAME, tasks=2)
+    before = {each for url in connect.workers() for each in parse_statuses(connect.get("/metrics", url).text)}
     assert before == {("connector", "running"), ("0", "running"), ("1", "running")}
     path = f"/connectors/{NAME}/restart?includeTasks=true"
-    _, scraped = stage.watching("POST", path, watch="/metrics", via=stage.leader(), everywhere=True)
-    clock = stage.scheduler.clock
+    _, scrapes = connect.request_and_watch(
+        "POST", path, watch="/metrics", via=connect.leader(), everywhere=True
+    )
+    clock = connect.scheduler.clock
     end_s = clock.now() + 2.0
     while clock.now() < end_s:
-        while stage.scheduler.step():
-            scraped += [stage.get_immediately("/metrics", url).body for url in stage.workers()]
+        while connect.scheduler.step():
+            scrapes += [connect.get_immediately("/metrics", url).body for url in connect.workers()]
         clock.advance_to(min(end_s, clock.next_due() or end_s))
-    seen = set().union(*map(parse_statuses, scraped))
-    assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= seen
-    stage.advance_until_idle()
+    observed_states = set().union(*map(parse_statuses, scrapes))
+    assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= observed_states
+    connect.advance_until_idle()
     assert {
-        each for url in stage.workers() for each in parse_statuses(stage.get("/metrics", url).text)
+        each for url in connect.workers() for each in parse_statuses(connect.get("/metrics", url).text)
     } == before

@@ -1,4 +1,4 @@
-"""KIP-745: restarts in both modes, in standalone mode only, and in a group."""
+"""Tests for KIP-745: restarts in both modes, in standalone mode only, and in a group."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from kraal.cluster.decisions.restart import RestartRequest, restart_entry
 from kraal.core.ids import ConnectorName, State
 from kraal.testing._simulation.plugins import FakeSourceConnector
+from tests.kips.connect_cluster import ConnectCluster, get_states
 from tests.kips.modes import ThreeWorkers
-from tests.kips.stage import Stage, get_states
 
 NAME = "my-connector"
 RESTART = f"/connectors/{NAME}/restart"
@@ -16,10 +16,10 @@ ALL = f"{RESTART}?includeTasks=true"
 FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
 
 
-def written_states(stage: Stage, after: int) -> dict[str, list[str]]:
+def list_written_states(connect: ConnectCluster, after: int) -> dict[str, list[str]]:
     """Return the states of every instance in the status log, in order."""
     states_by_key: dict[str, list[str]] = {}
-    for key, value in stage.status_records(after=after):
+    for key, value in connect.status_records(after=after):
         if not key.startswith("status-topic-"):
             states_by_key.setdefault(key, []).append(value["state"])
     return states_by_key
@@ -28,7 +28,7 @@ def written_states(stage: Stage, after: int) -> dict[str, list[str]]:
 # -- both --------------------------------------------------------------------------------------------------
 
 
-def test_each_instance_is_stopped_restarting_and_running(stage: Stage) -> None:
+def test_each_instance_is_stopped_restarting_and_running(connect: ConnectCluster) -> None:
     """The worker that runs the instance writes these states to the status log.
 
     > The restart requests will result in the state of each targeted Connector and Task instances being initially
@@ -40,35 +40,35 @@ def test_each_instance_is_stopped_restarting_and_running(stage: Stage) -> None:
 
     > the states of each instance will transition to RUNNING when the instance is restarted.
     """
-    stage.create(NAME)
-    running = stage.status(NAME)
-    end, calls = stage.status_log.end(), len(FakeSourceConnector.calls)
-    assert stage.post(ALL).status == 202
-    stage.advance_until_idle()
+    connect.create(NAME)
+    running = connect.status(NAME)
+    end, calls = connect.status_log.end(), len(FakeSourceConnector.calls)
+    assert connect.post(ALL).status == 202
+    connect.advance_until_idle()
     keys = [f"status-connector-{NAME}", *(f"status-task-{NAME}-{n}" for n in range(3))]
-    assert written_states(stage, end) == {key: [State.RESTARTING, State.RUNNING] for key in keys}
+    assert list_written_states(connect, end) == {key: [State.RESTARTING, State.RUNNING] for key in keys}
     assert [method for _, method in FakeSourceConnector.calls[calls:]][:2] == ["stop", "start"]
     owners = [running["connector"]["worker_id"], *(task["worker_id"] for task in running["tasks"])]
     for key, owner in zip(keys, owners, strict=True):
-        assert [value["worker_id"] for _, value in stage.status_records(key, after=end)] == [owner] * 2
+        assert [value["worker_id"] for _, value in connect.status_records(key, after=end)] == [owner] * 2
 
 
-def test_status_is_running_only_when_the_instance_runs(stage: Stage) -> None:
+def test_status_is_running_only_when_the_instance_runs(connect: ConnectCluster) -> None:
     """A task that fails to start is never RUNNING.
 
     > That existing logic does not wait for the instances to complete their startup, and it will transition this
     > state to RUNNING when the instance is actually started.
     """
-    stage.create(NAME)
-    end = stage.status_log.end()
-    stage.fail_opening(NAME, 1, "Broken: not to be opened")
-    assert stage.post(ALL).status == 202
-    stage.advance_until_idle()
-    assert written_states(stage, end)[f"status-task-{NAME}-1"] == [State.RESTARTING, State.FAILED]
-    assert stage.states(NAME) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
+    connect.create(NAME)
+    end = connect.status_log.end()
+    connect.fail_opening(NAME, 1, "Broken: not to be opened")
+    assert connect.post(ALL).status == 202
+    connect.advance_until_idle()
+    assert list_written_states(connect, end)[f"status-task-{NAME}-1"] == [State.RESTARTING, State.FAILED]
+    assert connect.states(NAME) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
 
 
-def test_starting_worker_ignores_old_restart_requests(stage: Stage) -> None:
+def test_starting_worker_ignores_old_restart_requests(connect: ConnectCluster) -> None:
     """The record remains in the log, and every instance is started once.
 
     > Note that if a worker is restarted before it processes the restart request, it may skip its share of the
@@ -77,19 +77,19 @@ def test_starting_worker_ignores_old_restart_requests(stage: Stage) -> None:
 
     > If the worker reads the restart request as part of worker startup, it can ignore the restart request
     """
-    stage.create(NAME)
-    assert stage.post(ALL).status == 202
-    stage.advance_until_idle()
-    before, mark = stage.starts(NAME), stage.status_log.end()
-    stage.restart_workers(orderly=False)
-    assert tuple(now - then for now, then in zip(stage.starts(NAME), before, strict=True)) == (1, 1, 1, 1)
+    connect.create(NAME)
+    assert connect.post(ALL).status == 202
+    connect.advance_until_idle()
+    before, end = connect.starts(NAME), connect.status_log.end()
+    connect.restart_workers(is_graceful=False)
+    assert tuple(now - then for now, then in zip(connect.starts(NAME), before, strict=True)) == (1, 1, 1, 1)
     assert State.RESTARTING not in {
-        state for states in written_states(stage, mark).values() for state in states
+        state for states in list_written_states(connect, end).values() for state in states
     }
-    assert stage.states(NAME) == ["RUNNING"] * 4
+    assert connect.states(NAME) == ["RUNNING"] * 4
 
 
-def test_restart_records_do_not_affect_other_config_records(stage: Stage) -> None:
+def test_restart_records_do_not_affect_other_config_records(connect: ConnectCluster) -> None:
     """The configs are unchanged after the log was read again.
 
     > The "restart request" written to the config topic, which already is where the connector and task config
@@ -98,25 +98,25 @@ def test_restart_records_do_not_affect_other_config_records(stage: Stage) -> Non
     > The "restart request" records will not conflict with any other types of config records, will be compatible
     > with the compacted topic
     """
-    stage.create(NAME)
-    stage.create("connector", tasks=1)
-    before = stage.get("/connectors?expand=info").body
+    connect.create(NAME)
+    connect.create("connector", tasks=1)
+    before = connect.get("/connectors?expand=info").body
     for name in (NAME, "connector"):
-        assert stage.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
-    stage.advance_until_idle()
-    keys = [key for key, _ in stage.config_records()]
+        assert connect.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+    connect.advance_until_idle()
+    keys = [key for key, _ in connect.config_records()]
     assert {"connector-connector", "restart-connector-connector", f"task-{NAME}-0"} <= set(keys)
-    assert all(value is not None for _, value in stage.config_records("restart-")), (
+    assert all(value is not None for _, value in connect.config_records("restart-")), (
         "no tombstones are written"
     )
-    stage.restart_workers()
-    assert stage.get("/connectors?expand=info").body == before
+    connect.restart_workers()
+    assert connect.get("/connectors?expand=info").body == before
 
 
 # -- standalone --------------------------------------------------------------------------------------------
 
 
-def test_standalone_completes_the_restart_before_its_response(standalone: Stage) -> None:
+def test_standalone_completes_the_restart_before_its_response(standalone: ConnectCluster) -> None:
     """Nothing changes after the response.
 
     > The standalone runtime will ensure that each restart request is processed completely before the response is
@@ -134,7 +134,7 @@ def test_standalone_completes_the_restart_before_its_response(standalone: Stage)
     assert standalone.starts(NAME) == (before[0], before[1], before[2] + 1, before[3])
 
 
-def test_standalone_stops_all_instances_before_it_starts_any(standalone: Stage) -> None:
+def test_standalone_stops_all_instances_before_it_starts_any(standalone: ConnectCluster) -> None:
     """The restart has three consecutive steps.
 
     > Get the current states of the Connector and Task instances and determine which the herder will target for
@@ -163,15 +163,15 @@ def test_standalone_stops_all_instances_before_it_starts_any(standalone: Stage) 
     response = standalone.post(ALL)
     assert get_states(response.body) == ["RESTARTING"] * 4
     assert response.body["tasks"][0]["trace"] == "Broken: original"
-    written = [value["state"] for _, value in standalone.status_records(after=end)]
-    assert written == [State.RESTARTING] * 4 + [State.RUNNING] * 4
+    states = [value["state"] for _, value in standalone.status_records(after=end)]
+    assert states == [State.RESTARTING] * 4 + [State.RUNNING] * 4
 
 
 # -- a group -----------------------------------------------------------------------------------------------
 
 
 def test_group_writes_the_request_and_shows_restarting_immediately(distributed: ThreeWorkers) -> None:
-    """A GET immediately after the 202, on the same worker.
+    """This applies to a GET on the same worker immediately after the 202.
 
     > Write a new "restart request" command to the config topic.
 
@@ -224,40 +224,40 @@ def test_instance_that_fails_before_the_request_is_read_is_restarted(
     distributed.create(NAME, tasks=5)
     leader = distributed.leader()
     task = next(n for n in range(5) if distributed.owner(NAME, n) != leader)
-    late, before = distributed.owner(NAME, task), distributed.starts(NAME)
-    distributed.freeze("config reader", url=late)
+    late_worker, before = distributed.owner(NAME, task), distributed.starts(NAME)
+    distributed.freeze("config reader", url=late_worker)
     response = distributed.request("POST", FAILED, via=leader)
     assert "RESTARTING" not in get_states(response.body), "no instance has failed yet"
     distributed.fail_task(NAME, task)
     distributed.scheduler.advance(1)
-    distributed.freeze("config reader", url=late, frozen=False)
+    distributed.freeze("config reader", url=late_worker, frozen=False)
     distributed.advance_until_idle()
     assert distributed.starts(NAME)[1 + task] == before[1 + task] + 1
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
 def test_death_of_a_worker_before_reading_the_request_restarts_its_work(distributed: ThreeWorkers) -> None:
-    """Its instances start on other workers, which is equivalent.
+    """The instances of the dead worker start on other workers, which is equivalent.
 
     > since the worker will subsequently attempt to start all of its assigned Connector and Task instances,
     > effectively achieving the goal of restarting the instances assigned to that worker.
     """
     distributed.create(NAME, tasks=5)
     leader = distributed.cluster.leader
-    dying = next(worker for worker in distributed.cluster.alive if worker is not leader)
+    dying_worker = next(worker for worker in distributed.cluster.alive if worker is not leader)
     before = distributed.starts(NAME)
-    distributed.freeze("config reader", url=dying.url)
+    distributed.freeze("config reader", url=dying_worker.url)
     assert distributed.request("POST", ALL, via=leader.url).status == 202
-    distributed.cluster.kill(dying)
+    distributed.cluster.kill(dying_worker)
     distributed.cluster.add()
     distributed.cluster.settle(30)
     assert all(now > then for now, then in zip(distributed.starts(NAME), before, strict=True))
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
-@pytest.mark.parametrize("change", ["more tasks", "a worker comes"])
+@pytest.mark.parametrize("change", ["more tasks", "joining worker"])
 def test_restart_during_a_rebalance_runs_no_instance_twice(distributed: ThreeWorkers, change: str) -> None:
-    """The simulated group checks this after every step.
+    """The simulated group checks after every step that no instance runs twice.
 
     > the herder will not concurrently process any assignment changes while it is executing the restart requests.
     """
@@ -276,15 +276,15 @@ def test_restart_during_a_rebalance_runs_no_instance_twice(distributed: ThreeWor
     assert set(distributed.states(NAME)) == {"RUNNING"}
 
 
-def collect_conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
-    """Repeat a request while time advances; return the messages of all 409s, which have `Retry-After`."""
-    texts: set[str] = set()
+def collect_conflicts(connect: ThreeWorkers, path: str, via: str) -> set[str]:
+    """Repeat a request while time advances; return the messages of all responses with status 409."""
+    messages: set[str] = set()
     for _ in range(60):
-        response = stage.request("POST", path, via=via)
+        response = connect.request("POST", path, via=via)
         if response.status == 409:
-            texts.add(response.body["message"])
-        stage.cluster.advance(0.02)
-    return texts
+            messages.add(response.body["message"])
+        connect.cluster.advance(0.02)
+    return messages
 
 
 def test_restart_is_a_conflict_if_the_coordinator_is_lost_during_a_rebalance(
@@ -311,9 +311,9 @@ def test_restart_is_a_conflict_if_the_coordinator_is_lost_during_a_rebalance(
     assert distributed.put(f"/connectors/{NAME}/config", {**config, "tasks.max": "5"}).status == 200
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
-    texts = collect_conflicts(distributed, f"/connectors/{name}/restart", leader)
-    assert texts
-    assert all("momentarily" in text or "conflicting operation" in text for text in texts)
+    messages = collect_conflicts(distributed, f"/connectors/{name}/restart", leader)
+    assert messages
+    assert all("momentarily" in text or "conflicting operation" in text for text in messages)
     distributed.cluster.broker.start()
     distributed.cluster.settle(60)
     assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204

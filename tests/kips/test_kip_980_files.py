@@ -1,6 +1,6 @@
-"""KIP-980: connector files on the command line of `kraal standalone`.
+"""Tests for KIP-980: connector files on the command line of `kraal standalone`.
 
-The files are read and applied in a separate thread, as by the command.
+As in the command, a separate thread reads and applies the files.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from kraal.config.connector.files import read_connector_file
 from kraal.core.errors import BadRequest
 from kraal.worker.standalone import apply_file
+from tests.kips.connect_cluster import fake_config
 from tests.kips.modes import OneWorker
-from tests.kips.stage import fake_config
 
 NAME = "from-a-file"
 EXTENSIONS = ["json", "properties", "txt", ""]
@@ -27,11 +27,11 @@ def apply_connector_file(standalone: OneWorker, path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
     file = read_connector_file(path)
     with ThreadPoolExecutor(1) as pool:
-        applied = pool.submit(apply_file, standalone.worker.assembly, file)
-        while not applied.done():
+        future = pool.submit(apply_file, standalone.worker.assembly, file)
+        while not future.done():
             standalone.worker.run()
-            wait([applied], timeout=0.01)
-        applied.result()
+            wait([future], timeout=0.01)
+        future.result()
     standalone.advance_until_idle()
 
 
@@ -57,11 +57,11 @@ def test_flat_json_is_a_config(standalone: OneWorker, tmp_path: Path, extension:
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
 @pytest.mark.parametrize(
-    ("state", "shown"),
+    ("state", "expected_states"),
     [(None, ["RUNNING"] * 3), ("RUNNING", ["RUNNING"] * 3), ("paused", ["PAUSED"]), ("STOPPED", ["STOPPED"])],
 )
 def test_create_request_sets_the_initial_state(
-    standalone: OneWorker, tmp_path: Path, extension: str, state: str | None, shown: list[str]
+    standalone: OneWorker, tmp_path: Path, extension: str, state: str | None, expected_states: list[str]
 ) -> None:
     """The file has the body of POST /connectors.
 
@@ -77,13 +77,13 @@ def test_create_request_sets_the_initial_state(
     """
     body = {"name": NAME, "config": fake_config(2), **({} if state is None else {"initial_state": state})}
     apply_connector_file(standalone, tmp_path / f"c.{extension}", json.dumps(body, indent=2))
-    assert standalone.states(NAME) == shown
+    assert standalone.states(NAME) == expected_states
     assert standalone.get(f"/connectors/{NAME}/config").body == {**fake_config(2), "name": NAME}
     assert standalone.post("/connectors", {**body, "name": "by-rest"}).status == 201, (
         "the same body works over REST"
     )
     standalone.advance_until_idle()
-    assert standalone.states("by-rest") == shown
+    assert standalone.states("by-rest") == expected_states
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)

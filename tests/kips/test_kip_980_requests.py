@@ -1,4 +1,4 @@
-"""KIP-980: `initial_state` in POST /connectors, its records, and the started instances."""
+"""Tests for KIP-980: `initial_state` in POST /connectors, its records, and the started instances."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from kraal.core.ids import ConnectorName, TargetState
 from kraal.core.records import Entry
 from kraal.protocol.records import TargetStateRecord, encode
 from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
+from tests.kips.connect_cluster import ConnectCluster, Response, fake_config
 from tests.kips.modes import ThreeWorkers
-from tests.kips.stage import Response, Stage, fake_config
 
 NAME = "file-sink-test"
-STATES = ["PAUSED", "STOPPED"]
+NON_RUNNING_STATES = ["PAUSED", "STOPPED"]
 
 
-def create_connector(stage: Stage, initial_state: Any, name: str = NAME, **config: str) -> Response:
+def create_connector(
+    connect: ConnectCluster, initial_state: Any, name: str = NAME, **config: str
+) -> Response:
     """POST a connector with an `initial_state`."""
     body = {"name": name, "config": {**fake_config(2), **config}, "initial_state": initial_state}
-    return stage.post("/connectors", body)
+    return connect.post("/connectors", body)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +38,10 @@ def create_connector(stage: Stage, initial_state: Any, name: str = NAME, **confi
         ("sToPpEd", "STOPPED", 0),
     ],
 )
-def test_connector_starts_in_its_initial_state(stage: Stage, sent: str, expected: str, tasks: int) -> None:
-    """For every value in any case.
+def test_connector_starts_in_its_initial_state(
+    connect: ConnectCluster, sent: str, expected: str, tasks: int
+) -> None:
+    """Values are case-insensitive.
 
     > A new optional field "initial_state" will be added to the request body format for the POST /connectors endpoint
 
@@ -57,12 +61,12 @@ def test_connector_starts_in_its_initial_state(stage: Stage, sent: str, expected
     > since it's still a valid connector state and has been present for a lot longer than the STOPPED state, we allow
     > it
     """
-    assert create_connector(stage, sent).status == 201
-    stage.advance_until_idle()
-    assert stage.states(NAME) == [expected, *[expected] * tasks]
+    assert create_connector(connect, sent).status == 201
+    connect.advance_until_idle()
+    assert connect.states(NAME) == [expected, *[expected] * tasks]
 
 
-def test_the_example_of_the_kip(stage: Stage) -> None:
+def test_the_example_of_the_kip(connect: ConnectCluster) -> None:
     """The fake sink replaces the file sink.
 
     > "name": "file-sink-test", "config": { "connector.class":
@@ -71,7 +75,7 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
     """
     config = {"connector.class": FAKE_SINK, "file": "test.txt", "topics": "test-topic", "tasks.max": "1"}
     body = {"name": "file-sink-test", "config": config, "initial_state": "STOPPED"}
-    response = stage.post("/connectors", body)
+    response = connect.post("/connectors", body)
     assert response.status == 201
     assert response.body == {
         "name": "file-sink-test",
@@ -79,24 +83,24 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
         "tasks": [],
         "type": "sink",
     }
-    stage.advance_until_idle()
-    assert stage.states("file-sink-test") == ["STOPPED"]
+    connect.advance_until_idle()
+    assert connect.states("file-sink-test") == ["STOPPED"]
 
 
 @pytest.mark.parametrize("value", ["STARTED", "UNASSIGNED", "", "paused!", 1, True])
-def test_invalid_initial_state_returns_400(stage: Stage, value: object) -> None:
+def test_invalid_initial_state_returns_400(connect: ConnectCluster, value: object) -> None:
     """The error lists the valid values.
 
     > If the value of the "initial_state" field is invalid, a 400 Bad Request response will be returned.
     """
-    response = create_connector(stage, value)
+    response = create_connector(connect, value)
     assert response.status == 400
     assert "RUNNING, PAUSED, STOPPED" in response.body["message"]
-    assert stage.config_records("connector-") == []
+    assert connect.config_records("connector-") == []
 
 
 @pytest.mark.parametrize("body", [{}, {"initial_state": None}])
-def test_connector_without_initial_state_runs(stage: Stage, body: dict[str, None]) -> None:
+def test_connector_without_initial_state_runs(connect: ConnectCluster, body: dict[str, None]) -> None:
     """No target state is written.
 
     > If the field is omitted in the request body, the connector will be created in the RUNNING state by default
@@ -110,15 +114,15 @@ def test_connector_without_initial_state_runs(stage: Stage, body: dict[str, None
 
     > Creating a connector with no explicit state specified results in a RUNNING state connector
     """
-    assert stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body}).status == 201
-    stage.advance_until_idle()
-    assert stage.states(NAME) == ["RUNNING"] * 3
-    assert stage.config_records("target-state-") == []
+    assert connect.post("/connectors", {"name": NAME, "config": fake_config(2), **body}).status == 201
+    connect.advance_until_idle()
+    assert connect.states(NAME) == ["RUNNING"] * 3
+    assert connect.config_records("target-state-") == []
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_connector_and_tasks_start_only_after_resume(stage: Stage, state: str) -> None:
-    """Neither the connector's instance nor a task starts before.
+@pytest.mark.parametrize("state", NON_RUNNING_STATES)
+def test_connector_and_tasks_start_only_after_resume(connect: ConnectCluster, state: str) -> None:
+    """Neither the connector's instance nor a task starts earlier.
 
     > no tasks will be spawned for the connector until it is resumed via the PUT /connectors/{connector}/resume
     > endpoint.
@@ -132,32 +136,32 @@ def test_connector_and_tasks_start_only_after_resume(stage: Stage, state: str) -
 
     > Can resume a connector created in the PAUSED or STOPPED state
     """
-    create_connector(stage, state)
-    stage.advance_until_idle()
-    assert stage.status(NAME)["connector"]["worker_id"] in {url[7:-1] for url in stage.workers()}
-    assert stage.get(f"/connectors/{NAME}/tasks").body == []
+    create_connector(connect, state)
+    connect.advance_until_idle()
+    assert connect.status(NAME)["connector"]["worker_id"] in {url[7:-1] for url in connect.workers()}
+    assert connect.get(f"/connectors/{NAME}/tasks").body == []
     assert FakeSourceConnector.calls == []
-    assert stage.put(f"/connectors/{NAME}/resume").status == 202
-    stage.advance_until_idle()
-    assert stage.states(NAME) == ["RUNNING"] * 3
-    assert stage.starts(NAME) == (1, 1, 1)
+    assert connect.put(f"/connectors/{NAME}/resume").status == 202
+    connect.advance_until_idle()
+    assert connect.states(NAME) == ["RUNNING"] * 3
+    assert connect.starts(NAME) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_connector_can_be_deleted_before_its_first_start(stage: Stage, state: str) -> None:
+@pytest.mark.parametrize("state", NON_RUNNING_STATES)
+def test_connector_can_be_deleted_before_its_first_start(connect: ConnectCluster, state: str) -> None:
     """No records remain.
 
     > Can delete a connector created in the PAUSED or STOPPED state
     """
-    create_connector(stage, state)
-    stage.advance_until_idle()
-    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.advance_until_idle()
-    assert stage.get("/connectors").body == []
-    assert stage.get(f"/connectors/{NAME}/status").status == 404
-    assert create_connector(stage, None).status == 201
-    stage.advance_until_idle()
-    assert stage.states(NAME) == ["RUNNING"] * 3
+    create_connector(connect, state)
+    connect.advance_until_idle()
+    assert connect.request("DELETE", f"/connectors/{NAME}").status == 204
+    connect.advance_until_idle()
+    assert connect.get("/connectors").body == []
+    assert connect.get(f"/connectors/{NAME}/status").status == 404
+    assert create_connector(connect, None).status == 201
+    connect.advance_until_idle()
+    assert connect.states(NAME) == ["RUNNING"] * 3
 
 
 @pytest.mark.parametrize(
@@ -168,8 +172,10 @@ def test_connector_can_be_deleted_before_its_first_start(stage: Stage, state: st
         ("STOPPED", {"state": "PAUSED", "state.v2": "STOPPED"}),
     ],
 )
-def test_target_state_is_written_first_and_atomically(stage: Stage, state: str, record: object) -> None:
-    """One append is one batch, and one transaction if leaders write in transactions.
+def test_target_state_is_written_first_and_atomically(
+    connect: ConnectCluster, state: str, record: object
+) -> None:
+    """An append is one batch, or one transaction if leaders write in transactions.
 
     > it will write the appropriate target state to the config topic along with the connector configuration.
 
@@ -186,16 +192,16 @@ def test_target_state_is_written_first_and_atomically(stage: Stage, state: str, 
     > "state.v2")
     """
     appends = []
-    stage.config_log.fault = lambda operation: appends.append(operation) if operation == "append" else None
-    end = stage.config_log.end()
-    assert create_connector(stage, state, **{"fake.tasks": "0"}).status == 201
-    [first, second] = stage.config_records(after=end)[:2]
+    connect.config_log.fault = lambda operation: appends.append(operation) if operation == "append" else None
+    end = connect.config_log.end()
+    assert create_connector(connect, state, **{"fake.tasks": "0"}).status == 201
+    [first, second] = connect.config_records(after=end)[:2]
     assert first == (f"target-state-{NAME}", record)
     assert second[0] == f"connector-{NAME}"
     assert len(appends) == (1 if state != "RUNNING" else len(appends))
 
 
-def test_death_of_the_leader_between_both_records_starts_nothing(stage: Stage) -> None:
+def test_death_of_the_leader_between_both_records_starts_nothing(connect: ConnectCluster) -> None:
     """Only the target state was written; the next leader writes the rest.
 
     > the connector won't be brought up in the wrong state.
@@ -203,19 +209,19 @@ def test_death_of_the_leader_between_both_records_starts_nothing(stage: Stage) -
     > Target states for unknown connectors are essentially ignored
     """
     target = encode(TargetStateRecord(ConnectorName(NAME), TargetState.STOPPED))
-    stage.config_log.append([Entry(*target)])
-    stage.restart_workers(orderly=False)
-    assert stage.get("/connectors").body == []
-    assert stage.get(f"/connectors/{NAME}/status").status == 404
+    connect.config_log.append([Entry(*target)])
+    connect.restart_workers(is_graceful=False)
+    assert connect.get("/connectors").body == []
+    assert connect.get(f"/connectors/{NAME}/status").status == 404
     config = {"name": NAME, **fake_config(2)}
     entry = commands.put(ConnectorName(NAME), config)
-    stage.config_log.append(entry)
-    stage.restart_workers(orderly=False)
-    assert stage.states(NAME) == ["STOPPED"]
+    connect.config_log.append(entry)
+    connect.restart_workers(is_graceful=False)
+    assert connect.states(NAME) == ["STOPPED"]
     assert FakeSourceConnector.calls == []
 
 
-def test_failed_creation_writes_no_records(stage: Stage) -> None:
+def test_failed_creation_writes_no_records(connect: ConnectCluster) -> None:
     """Either all records are written or none.
 
     > written atomically
@@ -225,16 +231,16 @@ def test_failed_creation_writes_no_records(stage: Stage) -> None:
         if operation == "append":
             raise StoreError("the brokers are unavailable")
 
-    stage.config_log.fault = fail_append
-    assert create_connector(stage, "STOPPED").status == 500
-    stage.config_log.fault = lambda _: None
-    assert stage.config_records("target-state-") == []
-    assert stage.config_records("connector-") == []
+    connect.config_log.fault = fail_append
+    assert create_connector(connect, "STOPPED").status == 500
+    connect.config_log.fault = lambda _: None
+    assert connect.config_records("target-state-") == []
+    assert connect.config_records("connector-") == []
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
-def test_state_changes_are_written_as_target_states(stage: Stage, action: str) -> None:
-    """Only for existing connectors.
+def test_state_changes_are_written_as_target_states(connect: ConnectCluster, action: str) -> None:
+    """The requests require an existing connector.
 
     > The PUT /connectors/{connector}/pause , PUT /connectors/{connector}/resume , PUT /connectors/{connector}/stop
     > endpoints work by writing a target state to the config topic
@@ -244,19 +250,19 @@ def test_state_changes_are_written_as_target_states(stage: Stage, action: str) -
     > the target state is read asynchronously by the background thread on each worker and applied to the connector and
     > its tasks.
     """
-    assert stage.put(f"/connectors/{NAME}/{action}").status == 404
-    assert stage.config_records("target-state-") == []
-    stage.create(NAME, tasks=2)
-    assert stage.put(f"/connectors/{NAME}/{action}").status in (202, 204)
-    stage.advance_until_idle()
+    assert connect.put(f"/connectors/{NAME}/{action}").status == 404
+    assert connect.config_records("target-state-") == []
+    connect.create(NAME, tasks=2)
+    assert connect.put(f"/connectors/{NAME}/{action}").status in (202, 204)
+    connect.advance_until_idle()
     target, expected = {
         "pause": ("PAUSED", ["PAUSED"] * 3),
         "resume": ("STARTED", ["RUNNING"] * 3),
         "stop": ("STOPPED", ["STOPPED"]),
     }[action]
-    [(key, value)] = stage.config_records("target-state-")
+    [(key, value)] = connect.config_records("target-state-")
     assert (key, value["state.v2"]) == (f"target-state-{NAME}", target)
-    assert stage.states(NAME) == expected
+    assert connect.states(NAME) == expected
 
 
 def test_follower_forwards_creation_to_the_leader(distributed: ThreeWorkers) -> None:
@@ -282,8 +288,8 @@ def test_follower_forwards_creation_to_the_leader(distributed: ThreeWorkers) -> 
         assert distributed.states(f"c{number}") == ["RUNNING"] * 3
 
 
-def test_offsets_can_be_modified_before_the_first_start_only_if_stopped(stage: Stage) -> None:
-    """A PAUSED connector does not allow it.
+def test_offsets_can_be_modified_before_the_first_start_only_if_stopped(connect: ConnectCluster) -> None:
+    """The request is rejected for a PAUSED connector.
 
     > The only difference between creating a connector in the `PAUSED` state versus the `STOPPED` state is that offsets
     > modification will only be possible in the `STOPPED` state.
@@ -292,10 +298,10 @@ def test_offsets_can_be_modified_before_the_first_start_only_if_stopped(stage: S
     """
     for state, status in (("PAUSED", 400), ("STOPPED", 200)):
         name = f"{NAME}-{state}"
-        assert create_connector(stage, state, name).status == 201
-        stage.advance_until_idle()
+        assert create_connector(connect, state, name).status == 201
+        connect.advance_until_idle()
         offsets = {"partition": {"task": 0}, "offset": {"position": 7}}
-        response = stage.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
+        response = connect.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
         assert response.status == status, response
-        expected = stage.get(f"/connectors/{name}/offsets").body
+        expected = connect.get(f"/connectors/{name}/offsets").body
         assert expected == {"offsets": [offsets] if status == 200 else []}

@@ -1,7 +1,7 @@
-"""KIP-987: static assignments in a group. All sentences apply to distributed mode only.
+"""Tests for KIP-987: static assignments in a group. All sentences apply only to distributed mode.
 
-Draft v1 of the KIP; Apache Kafka has no implementation. The same on real processes:
-tests/integration/cluster/test_static.py.
+This is draft v1 of the KIP, which Apache Kafka does not implement. tests/integration/cluster/test_static.py has the
+same tests with real processes.
 """
 
 from __future__ import annotations
@@ -19,41 +19,43 @@ ONE, TWO = ConnectorName("one"), ConnectorName("two")
 OLDER = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED]
 
 
-def everything(*names: ConnectorName) -> set[Instance]:
-    """Return these connectors with two tasks each."""
+def list_instances(*names: ConnectorName) -> set[Instance]:
+    """Return the instances of these connectors with two tasks each."""
     return {*names, *(TaskId(name, number) for name in names for number in range(2))}
 
 
-def begin(stage: ThreeWorkers, *names: ConnectorName) -> list[ClusterWorker]:
+def create_connectors(connect: ThreeWorkers, *names: ConnectorName) -> list[ClusterWorker]:
     """Create connectors with two tasks; return the workers, which have no static assignments."""
     for name in names:
-        stage.create(name, 2)
-    stage.cluster.settle()
-    return list(stage.cluster.alive)
+        connect.create(name, 2)
+    connect.cluster.settle()
+    return list(connect.cluster.alive)
 
 
-def add(stage: ThreeWorkers, *listed: Instance, protocol: ConnectProtocol | None = None) -> ClusterWorker:
+def add_worker(
+    connect: ThreeWorkers, *static_instances: Instance, protocol: ConnectProtocol | None = None
+) -> ClusterWorker:
     """Add a worker with or without static assignments."""
-    worker = stage.cluster.add(static=listed, protocol=protocol)
-    stage.advance_until_idle()
-    stage.cluster.settle()
+    worker = connect.cluster.add(static=static_instances, protocol=protocol)
+    connect.advance_until_idle()
+    connect.cluster.settle()
     return worker
 
 
-def close(stage: ThreeWorkers, *workers: ClusterWorker) -> None:
+def close_workers(connect: ThreeWorkers, *workers: ClusterWorker) -> None:
     for worker in workers:
-        stage.cluster.close(worker)
-        stage.advance_until_idle()
+        connect.cluster.close(worker)
+        connect.advance_until_idle()
 
 
-def check_flow(stage: ThreeWorkers, *names: ConnectorName) -> None:
+def check_flow(connect: ThreeWorkers, *names: ConnectorName) -> None:
     """Check that every task writes new records."""
     for name in names:
         for task in range(2):
-            before = len(stage.get_written(name, task))
-            stage.feed(name, task, 5)
-            stage.cluster.advance(5)
-            assert len(stage.get_written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
+            before = len(connect.get_written(name, task))
+            connect.feed(name, task, 5)
+            connect.cluster.advance(5)
+            assert len(connect.get_written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
 
 
 def count_instances(*workers: ClusterWorker) -> list[list[int]]:
@@ -63,8 +65,8 @@ def count_instances(*workers: ClusterWorker) -> list[list[int]]:
     return [sorted(connectors), sorted(tasks)]
 
 
-def get_protocols(stage: ThreeWorkers) -> set[GroupProtocol | None]:
-    return {worker.snapshot.protocol for worker in stage.cluster.alive}
+def get_protocols(connect: ThreeWorkers) -> set[GroupProtocol | None]:
+    return {worker.snapshot.protocol for worker in connect.cluster.alive}
 
 
 def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
@@ -79,13 +81,13 @@ def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
     """
     assert parse_distributed(MINIMAL_CONFIG).protocol is ConnectProtocol.STATIC
     lists = {"static.connectors": "one", "static.tasks": "one-0,two-1"}
-    listed = parse_distributed({**MINIMAL_CONFIG, **lists}).static
-    assert listed is not None
-    begin(distributed, ONE, TWO)
+    static_jobs = parse_distributed({**MINIMAL_CONFIG, **lists}).static
+    assert static_jobs is not None
+    create_connectors(distributed, ONE, TWO)
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
-    worker = add(distributed, *(job.instance for job in listed))
+    worker = add_worker(distributed, *(job.instance for job in static_jobs))
     assert worker.running == {ONE, TaskId(ONE, 0), TaskId(TWO, 1)}
-    add(distributed, protocol=ConnectProtocol.SESSIONED)
+    add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
     check_flow(distributed, ONE, TWO)
 
@@ -108,37 +110,40 @@ def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeW
     > Downgrading to a version which does not support the static protocol will cause any static assignments to be
     > ignored, so they can be safely left in-place during a temporary downgrade if necessary.
     """
-    begin(distributed, ONE, TWO)
-    static = add(distributed, ONE)
+    create_connectors(distributed, ONE, TWO)
+    static = add_worker(distributed, ONE)
     assert static.running == {ONE}
-    old = add(distributed, protocol=ConnectProtocol.SESSIONED)
+    old = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
-    assert static.running - {ONE}, "it also runs unlisted jobs"
+    assert static.running - {ONE}, "the static worker also runs unlisted jobs"
     assert [worker["kind"] for worker in distributed.get("/admin/assignments").body["workers"]] == [
         "wildcard"
     ] * 5
-    close(distributed, old)
+    close_workers(distributed, old)
     distributed.cluster.settle()
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
     assert static.running == {ONE}
 
 
 def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
-    """As shown by `GET /admin/assignments`.
+    """`GET /admin/assignments` reports the categories.
 
     > Categorize workers with static assignments as "static workers" and those without as "wildcard workers".
 
     > Categorize connectors and tasks that are included in at least one static assignment are "static jobs", and those
     > not included in any as "wildcard jobs".
     """
-    wildcard = begin(distributed, ONE)
-    static = add(distributed, ONE, TaskId(ONE, 0))
-    shown = {worker["url"]: worker for worker in distributed.get("/admin/assignments").body["workers"]}
-    assert {url: each["kind"] for url, each in shown.items()} == {
+    wildcard = create_connectors(distributed, ONE)
+    static = add_worker(distributed, ONE, TaskId(ONE, 0))
+    reported = {worker["url"]: worker for worker in distributed.get("/admin/assignments").body["workers"]}
+    assert {url: each["kind"] for url, each in reported.items()} == {
         static.url: "static",
         **{worker.url: "wildcard" for worker in wildcard},
     }
-    assert (shown[static.url]["static_connectors"], shown[static.url]["static_tasks"]) == (["one"], ["one-0"])
+    assert (reported[static.url]["static_connectors"], reported[static.url]["static_tasks"]) == (
+        ["one"],
+        ["one-0"],
+    )
     assert static.running == {ONE, TaskId(ONE, 0)}
     assert set().union(*(worker.running for worker in wildcard)) == {TaskId(ONE, 1)}
 
@@ -155,19 +160,19 @@ def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: Three
     > Assign each unassigned static job to a static worker which specifies that job, choosing arbitrarily if there are
     > multiple valid workers.
     """
-    wildcard = begin(distributed, ONE, TWO)
-    old = add(distributed, protocol=ConnectProtocol.SESSIONED)
-    close(distributed, *wildcard)
-    one = add(distributed, ONE, TaskId(TWO, 0))
-    two = add(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
-    free = add(distributed)
-    assert all(worker.running for worker in (one, two, free)), "the lists are ignored"
-    close(distributed, old)
+    wildcard = create_connectors(distributed, ONE, TWO)
+    old = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
+    close_workers(distributed, *wildcard)
+    one = add_worker(distributed, ONE, TaskId(TWO, 0))
+    two = add_worker(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
+    wildcard_worker = add_worker(distributed)
+    assert all(worker.running for worker in (one, two, wildcard_worker)), "the lists are ignored"
+    close_workers(distributed, old)
     distributed.cluster.settle()
-    assert free.running == {TaskId(ONE, 1), TaskId(TWO, 1)}
+    assert wildcard_worker.running == {TaskId(ONE, 1), TaskId(TWO, 1)}
     assert {ONE} <= one.running <= {ONE, TaskId(TWO, 0)}
     assert {TWO, TaskId(ONE, 0)} <= two.running <= {TWO, TaskId(ONE, 0), TaskId(TWO, 0)}
-    assert one.running | two.running == everything(ONE, TWO) - free.running
+    assert one.running | two.running == list_instances(ONE, TWO) - wildcard_worker.running
 
 
 def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWorkers) -> None:
@@ -182,12 +187,12 @@ def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWor
     > limited in scope to the wildcard jobs & wildcard workers.
     """
     names = [ConnectorName(f"c{number}") for number in range(6)]
-    wildcard = begin(distributed, *names)
-    add(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
-    idle = add(distributed, ConnectorName("elsewhere"))
+    wildcard = create_connectors(distributed, *names)
+    add_worker(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
+    idle = add_worker(distributed, ConnectorName("elsewhere"))
     assert count_instances(*wildcard) == [[1, 2, 2], [3, 3, 4]]
     before = {worker.name: set(worker.running) for worker in wildcard}
-    newcomer = add(distributed)
+    newcomer = add_worker(distributed)
     assert count_instances(*wildcard, newcomer) == [[1, 1, 1, 2], [2, 2, 3, 3]]
     retained = [each for worker in wildcard for each in worker.running & before[worker.name]]
     assert len(retained) == 15 - len(newcomer.running), "no other job has moved"
@@ -207,11 +212,11 @@ def test_assignment_without_static_workers_equals_the_sessioned_protocol(distrib
         cluster.protocol = protocol
         distributed.restart_workers()
         if protocol is ConnectProtocol.STATIC:
-            begin(distributed, ONE, TWO)
+            create_connectors(distributed, ONE, TWO)
             distributed.restart_workers()
         cluster.settle()
         counts.append(count_instances(*cluster.alive))
-        add(distributed)
+        add_worker(distributed)
         counts.append(count_instances(*cluster.alive))
     assert counts[:2] == counts[2:]
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
@@ -239,17 +244,17 @@ def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorke
 
     > A cluster with both static and wildcard workers can use wildcard workers as backups for disaster recovery.
     """
-    wildcard = begin(distributed, ONE, TWO)
-    alone = add(distributed, TaskId(ONE, 0))
-    assert alone.running == {TaskId(ONE, 0)}
-    connectors = add(distributed, ONE, TWO)
+    wildcard = create_connectors(distributed, ONE, TWO)
+    dedicated = add_worker(distributed, TaskId(ONE, 0))
+    assert dedicated.running == {TaskId(ONE, 0)}
+    connectors = add_worker(distributed, ONE, TWO)
     assert connectors.running == {ONE, TWO}
     assert count_instances(*wildcard) == [[0, 0, 0], [1, 1, 1]]
     check_flow(distributed, ONE, TWO)
-    close(distributed, alone)
+    close_workers(distributed, dedicated)
     distributed.cluster.kill(connectors)
     distributed.cluster.settle(60)
-    assert set().union(*(worker.running for worker in wildcard)) == everything(ONE, TWO)
+    assert set().union(*(worker.running for worker in wildcard)) == list_instances(ONE, TWO)
     check_flow(distributed, ONE, TWO)
 
 
@@ -268,23 +273,23 @@ def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -
     > A cluster with only static workers can specify single tasks/connectors per worker to provide process and resource
     > isolation between jobs.
     """
-    wildcard = begin(distributed, ONE)
-    workers = {each: add(distributed, each) for each in sorted(everything(ONE), key=str)}
+    wildcard = create_connectors(distributed, ONE)
+    workers = {each: add_worker(distributed, each) for each in sorted(list_instances(ONE), key=str)}
     assert [worker.running for worker in wildcard] == [set()] * 3, "wildcard workers have no jobs"
-    close(distributed, *wildcard)
+    close_workers(distributed, *wildcard)
     assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in workers}
     check_flow(distributed, ONE)
     distributed.create(TWO, 1)
     distributed.advance_until_idle()
-    shown = distributed.get("/admin/assignments").body["waiting"]
-    assert [(each["connector"], each["state"]) for each in shown] == [("two", "unlisted")], (
+    reported = distributed.get("/admin/assignments").body["waiting"]
+    assert [(each["connector"], each["state"]) for each in reported] == [("two", "unlisted")], (
         "unlisted jobs wait"
     )
 
 
 @pytest.mark.parametrize("protocol", OLDER)
 def test_plan_of_the_kip(distributed: ThreeWorkers, protocol: ConnectProtocol) -> None:
-    """In virtual time; tests/integration/cluster/test_static.py has the same with processes and counted lines.
+    """tests/integration/cluster/test_static.py has the same test with processes and counted lines.
 
     > Begin with an eager,compatible, or sessioned cluster
 
@@ -307,25 +312,25 @@ def test_plan_of_the_kip(distributed: ThreeWorkers, protocol: ConnectProtocol) -
     cluster = distributed.cluster
     cluster.protocol = protocol
     distributed.restart_workers()
-    old = begin(distributed, ONE, TWO)
+    old = create_connectors(distributed, ONE, TWO)
     assert get_protocols(distributed) == {protocol.offered[0]}
     cluster.protocol = ConnectProtocol.STATIC
     for worker in old:
-        close(distributed, worker)
-        add(distributed)
+        close_workers(distributed, worker)
+        add_worker(distributed)
         check_flow(distributed, ONE, TWO)
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
     wildcard = list(cluster.alive)
-    connector = add(distributed, ONE)
+    connector = add_worker(distributed, ONE)
     assert connector.running == {ONE}
-    task = add(distributed, TaskId(ONE, 0))
+    task = add_worker(distributed, TaskId(ONE, 0))
     assert task.running == {TaskId(ONE, 0)}
-    duplicate = add(distributed, ONE, TaskId(ONE, 0))
+    duplicate = add_worker(distributed, ONE, TaskId(ONE, 0))
     assert (connector.running, task.running, duplicate.running) == ({ONE}, {TaskId(ONE, 0)}, set())
-    close(distributed, wildcard.pop())
+    close_workers(distributed, wildcard.pop())
     check_flow(distributed, ONE, TWO)
-    rest = everything(ONE, TWO) - {ONE, TaskId(ONE, 0)}
-    workers = {each: add(distributed, each) for each in sorted(rest, key=str)}
-    close(distributed, *wildcard)
-    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in rest}
+    remaining = list_instances(ONE, TWO) - {ONE, TaskId(ONE, 0)}
+    workers = {each: add_worker(distributed, each) for each in sorted(remaining, key=str)}
+    close_workers(distributed, *wildcard)
+    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in remaining}
     check_flow(distributed, ONE, TWO)

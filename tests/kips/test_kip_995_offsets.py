@@ -1,6 +1,6 @@
-"""KIP-995: `initial_offsets` in POST /connectors, an extension: Kafka 4.3 does not have it.
+"""Tests for KIP-995: `initial_offsets` in POST /connectors, an extension that Kafka 4.3 does not have.
 
-The KIP's implementation in Kafka may still change.
+The implementation of the KIP in Kafka may still change.
 """
 
 from __future__ import annotations
@@ -20,78 +20,87 @@ from kraal.core.errors import RetryableConflict, StoreError
 from kraal.core.ids import ConnectorName, TargetState
 from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
 from kraal.worker.standalone import apply_file
+from tests.kips.connect_cluster import ConnectCluster, Response, fake_config
 from tests.kips.modes import OneWorker
-from tests.kips.stage import Response, Stage, fake_config
 
 NAME = "file-src-1"
 SINK = {"connector.class": FAKE_SINK, "topics": "test-topic", "tasks.max": "2"}
 ALTERED = "The Connect framework-managed offsets for this connector have been altered successfully."
 
 
-def entry(task: int, position: int | None) -> dict[str, Any]:
-    """Return an offset in the format of the fake source."""
+def make_entry(task: int, position: int | None) -> dict[str, Any]:
+    """Return an entry of `initial_offsets` in the format of the fake source."""
     offset = None if position is None else {"position": position}
     return {"partition": {"task": f"{NAME}-{task}"}, "offset": offset}
 
 
-def sink_entry(task: int, position: int) -> dict[str, Any]:
+def make_sink_entry(task: int, position: int) -> dict[str, Any]:
     return {
         "partition": {"kafka_topic": "fake", "kafka_partition": task},
         "offset": {"kafka_offset": position},
     }
 
 
-def create_connector(stage: Stage, offsets: Any, **more: Any) -> Response:
+def create_connector(connect: ConnectCluster, offsets: Any, **more: Any) -> Response:
     """POST a connector with `initial_offsets`."""
-    return stage.post(
+    return connect.post(
         "/connectors", {"name": NAME, "config": fake_config(2), "initial_offsets": offsets, **more}
     )
 
 
-def get_offsets(stage: Stage) -> list[Any]:
-    offsets: list[Any] = stage.get(f"/connectors/{NAME}/offsets").body["offsets"]
+def get_offsets(connect: ConnectCluster) -> list[Any]:
+    offsets: list[Any] = connect.get(f"/connectors/{NAME}/offsets").body["offsets"]
     return sorted(offsets, key=str)
 
 
-def leave_behind(stage: Stage) -> None:
-    """Delete a connector with that name, whose offsets remain."""
-    assert create_connector(stage, [entry(0, 5), entry(1, 6)], initial_state="STOPPED").status == 201
-    stage.advance_until_idle()
-    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.advance_until_idle()
+def create_and_delete(connect: ConnectCluster) -> None:
+    """Create and delete a connector, whose offsets remain."""
+    assert (
+        create_connector(connect, [make_entry(0, 5), make_entry(1, 6)], initial_state="STOPPED").status == 201
+    )
+    connect.advance_until_idle()
+    assert connect.request("DELETE", f"/connectors/{NAME}").status == 204
+    connect.advance_until_idle()
 
 
-def test_source_starts_from_initial_offsets(stage: Stage) -> None:
-    response = create_connector(stage, [entry(0, 7), entry(1, 9)])
+def test_source_starts_from_initial_offsets(connect: ConnectCluster) -> None:
+    response = create_connector(connect, [make_entry(0, 7), make_entry(1, 9)])
     assert (response.status, response.body["name"]) == (201, NAME)
     assert response.body["offsets_status"].startswith(ALTERED)
-    stage.advance_until_idle()
-    assert stage.states(NAME) == ["RUNNING"] * 3
-    assert get_offsets(stage) == [entry(0, 7), entry(1, 9)]
+    connect.advance_until_idle()
+    assert connect.states(NAME) == ["RUNNING"] * 3
+    assert get_offsets(connect) == [make_entry(0, 7), make_entry(1, 9)]
 
 
-def test_sink_starts_from_initial_offsets(stage: Stage) -> None:
-    body = {"name": NAME, "config": SINK, "initial_offsets": [sink_entry(0, 3)], "initial_state": "STOPPED"}
-    assert stage.post("/connectors", body).status == 201
-    stage.advance_until_idle()
-    assert stage.states(NAME) == ["STOPPED"]
-    assert get_offsets(stage) == [sink_entry(0, 3)]
+def test_sink_starts_from_initial_offsets(connect: ConnectCluster) -> None:
+    body = {
+        "name": NAME,
+        "config": SINK,
+        "initial_offsets": [make_sink_entry(0, 3)],
+        "initial_state": "STOPPED",
+    }
+    assert connect.post("/connectors", body).status == 201
+    connect.advance_until_idle()
+    assert connect.states(NAME) == ["STOPPED"]
+    assert get_offsets(connect) == [make_sink_entry(0, 3)]
 
 
 @pytest.mark.parametrize("body", [{}, {"initial_offsets": None}])
-def test_response_without_initial_offsets_has_no_offsets_status(stage: Stage, body: dict[str, None]) -> None:
-    leave_behind(stage)
-    response = stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body})
+def test_response_without_initial_offsets_has_no_offsets_status(
+    connect: ConnectCluster, body: dict[str, None]
+) -> None:
+    create_and_delete(connect)
+    response = connect.post("/connectors", {"name": NAME, "config": fake_config(2), **body})
     assert (response.status, "offsets_status" in response.body) == (201, False)
-    stage.advance_until_idle()
-    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
+    connect.advance_until_idle()
+    assert get_offsets(connect) == [make_entry(0, 5), make_entry(1, 6)]
 
 
-def test_initial_offsets_replace_those_of_a_deleted_connector(stage: Stage) -> None:
-    leave_behind(stage)
-    assert create_connector(stage, [entry(0, 7)]).status == 201
-    stage.advance_until_idle()
-    assert get_offsets(stage) == [entry(0, 7)]
+def test_initial_offsets_replace_those_of_a_deleted_connector(connect: ConnectCluster) -> None:
+    create_and_delete(connect)
+    assert create_connector(connect, [make_entry(0, 7)]).status == 201
+    connect.advance_until_idle()
+    assert get_offsets(connect) == [make_entry(0, 7)]
 
 
 @pytest.mark.parametrize(
@@ -104,83 +113,89 @@ def test_initial_offsets_replace_those_of_a_deleted_connector(stage: Stage) -> N
         ([{"partition": {}, "offset": {}, "lag": 1}], "Unknown field"),
     ],
 )
-def test_malformed_offsets_return_400_and_create_nothing(stage: Stage, offsets: Any, text: str) -> None:
-    response = create_connector(stage, offsets)
+def test_malformed_offsets_return_400_and_create_nothing(
+    connect: ConnectCluster, offsets: Any, text: str
+) -> None:
+    response = create_connector(connect, offsets)
     assert (response.status, text in response.body["message"]) == (400, True), response
-    assert stage.get("/connectors").body == []
-    assert create_connector(stage, [entry(0, 1)]).status == 201
+    assert connect.get("/connectors").body == []
+    assert create_connector(connect, [make_entry(0, 1)]).status == 201
 
 
-def test_invalid_config_is_rejected_before_offsets_change(stage: Stage) -> None:
-    leave_behind(stage)
+def test_invalid_config_is_rejected_before_offsets_change(connect: ConnectCluster) -> None:
+    create_and_delete(connect)
     config = {**fake_config(2), "tasks.max": "many"}
-    body = {"name": NAME, "config": config, "initial_offsets": [entry(0, 7)]}
-    assert stage.post("/connectors", body).status == 400
-    assert create_connector(stage, None).status == 201
-    stage.advance_until_idle()
-    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
+    body = {"name": NAME, "config": config, "initial_offsets": [make_entry(0, 7)]}
+    assert connect.post("/connectors", body).status == 400
+    assert create_connector(connect, None).status == 201
+    connect.advance_until_idle()
+    assert get_offsets(connect) == [make_entry(0, 5), make_entry(1, 6)]
 
 
 def test_offsets_rejected_by_the_connector_create_nothing(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    connect: ConnectCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_behind(stage)
-    altered: list[object] = []
+    create_and_delete(connect)
+    requested_offsets: list[object] = []
 
-    def refuse(_: object, config: object, offsets: object) -> bool:
+    def reject_offsets(_: object, config: object, offsets: object) -> bool:
         del config
-        altered.append(offsets)
+        requested_offsets.append(offsets)
         raise ValueError("these are not mine")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeSourceConnector, "alter_offsets", refuse)
-        response = create_connector(stage, [entry(0, 7)])
+        patched.setattr(FakeSourceConnector, "alter_offsets", reject_offsets)
+        response = create_connector(connect, [make_entry(0, 7)])
     assert (response.status, response.body["message"]) == (400, "these are not mine")
-    assert [len(each) for each in altered] == [1], "offsets of the deleted connector are not passed to it"  # type: ignore[arg-type]
-    assert stage.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
-    assert create_connector(stage, None).status == 201
-    stage.advance_until_idle()
-    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
+    assert [len(each) for each in requested_offsets] == [1], (
+        "offsets of the deleted connector are not passed to it"
+    )  # type: ignore[arg-type]
+    assert connect.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
+    assert create_connector(connect, None).status == 201
+    connect.advance_until_idle()
+    assert get_offsets(connect) == [make_entry(0, 5), make_entry(1, 6)]
 
 
-@pytest.mark.parametrize("leave", [leave_behind, lambda _: None], ids=["with former ones", "without"])
+@pytest.mark.parametrize(
+    "prepare", [create_and_delete, lambda _: None], ids=["with previous offsets", "without previous offsets"]
+)
 def test_previous_offsets_are_restored_if_the_config_write_fails(
-    stage: Stage, leave: Callable[[Stage], None]
+    connect: ConnectCluster, prepare: Callable[[ConnectCluster], None]
 ) -> None:
-    leave(stage)
+    prepare(connect)
 
     def fail_append(operation: str) -> None:
         if operation == "append":
             raise StoreError("the brokers are unavailable")
 
-    stage.config_log.fault = fail_append
-    assert create_connector(stage, [entry(0, 7), entry(2, 8)]).status == 500
-    stage.config_log.fault = lambda _: None
-    stage.advance_until_idle()
-    assert stage.get("/connectors").body == []
-    assert create_connector(stage, None, initial_state="STOPPED").status == 201
-    stage.advance_until_idle()
-    previous = [entry(0, 5), entry(1, 6)] if leave is leave_behind else []
-    assert get_offsets(stage) == previous
+    connect.config_log.fault = fail_append
+    assert create_connector(connect, [make_entry(0, 7), make_entry(2, 8)]).status == 500
+    connect.config_log.fault = lambda _: None
+    connect.advance_until_idle()
+    assert connect.get("/connectors").body == []
+    assert create_connector(connect, None, initial_state="STOPPED").status == 201
+    connect.advance_until_idle()
+    previous = [make_entry(0, 5), make_entry(1, 6)] if prepare is create_and_delete else []
+    assert get_offsets(connect) == previous
 
 
-def test_existing_connector_keeps_its_offsets(stage: Stage) -> None:
-    assert create_connector(stage, [entry(0, 5)]).status == 201
-    stage.advance_until_idle()
-    response = create_connector(stage, [entry(0, 7)])
+def test_existing_connector_keeps_its_offsets(connect: ConnectCluster) -> None:
+    assert create_connector(connect, [make_entry(0, 5)]).status == 201
+    connect.advance_until_idle()
+    response = create_connector(connect, [make_entry(0, 7)])
     assert (response.status, response.body["message"]) == (409, f"Connector {NAME} already exists")
-    assert get_offsets(stage) == [entry(0, 5)]
+    assert get_offsets(connect) == [make_entry(0, 5)]
 
 
 def test_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorker) -> None:
-    """These may still write offsets."""
+    """The tasks of the deleted connector may still write offsets."""
     worker, name = standalone.worker, ConnectorName(NAME)
     standalone.create(NAME, tasks=2)
     standalone.feed(NAME, 0, 25)
     standalone.advance_until_idle()
-    standalone.freeze("worker")  # it stops no task
+    standalone.freeze("worker")  # a frozen worker actor stops no tasks
     assert standalone.request("DELETE", f"/connectors/{NAME}").status == 204
-    under_way = worker.assembly.herder.question(
+    creation = worker.assembly.herder.question(
         CreateConnector(
             name=name,
             config=fake_config(2),
@@ -189,12 +204,12 @@ def test_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorke
         )
     )
     worker.run()
-    assert not under_way.done()
+    assert not creation.done()
     standalone.freeze("worker", frozen=False)
-    worker.run_until(under_way.done, timeout_s=5)
-    assert (under_way.result() or "").startswith(ALTERED)
+    worker.run_until(creation.done, timeout_s=5)
+    assert (creation.result() or "").startswith(ALTERED)
     standalone.advance_until_idle()
-    assert get_offsets(standalone) == [entry(0, 7)]
+    assert get_offsets(standalone) == [make_entry(0, 7)]
 
 
 def test_offsets_and_config_are_written_without_interleaving(standalone: OneWorker) -> None:
@@ -202,26 +217,26 @@ def test_offsets_and_config_are_written_without_interleaving(standalone: OneWork
     offsets = [({"task": f"{NAME}-0"}, {"position": 7})]
     create = CreateConnector(name=name, config=fake_config(2), initial_offsets=offsets)
     standalone.freeze("offset service")
-    under_way = worker.assembly.herder.question(create)
+    creation = worker.assembly.herder.question(create)
     worker.run()
     messages: tuple[Ask[Any], ...] = (PutConfig(name=name, config=fake_config(1)), create)
     for message in messages:
         with pytest.raises(RetryableConflict):
             worker.ask(message)
     standalone.freeze("offset service", frozen=False)
-    worker.run_until(under_way.done, timeout_s=5)
-    assert (under_way.result() or "").startswith(ALTERED)
+    worker.run_until(creation.done, timeout_s=5)
+    assert (creation.result() or "").startswith(ALTERED)
     worker.ask(PutConfig(name=name, config=fake_config(1)))
-    assert get_offsets(standalone) == [entry(0, 7)]
+    assert get_offsets(standalone) == [make_entry(0, 7)]
 
 
 def test_connector_file_sets_initial_offsets(standalone: OneWorker, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(
-        json.dumps({"name": NAME, "config": fake_config(2), "initial_offsets": [entry(0, 7)]}), "utf-8"
+        json.dumps({"name": NAME, "config": fake_config(2), "initial_offsets": [make_entry(0, 7)]}), "utf-8"
     )
     file = read_connector_file(path)
-    for _ in ("create_connector", "left alone"):
+    for _ in ("creates the connector", "does not change it"):
         with ThreadPoolExecutor(1) as pool:
             applied = pool.submit(apply_file, standalone.worker.assembly, file)
             while not applied.done():
@@ -230,4 +245,4 @@ def test_connector_file_sets_initial_offsets(standalone: OneWorker, tmp_path: Pa
             applied.result()
         standalone.advance_until_idle()
         assert standalone.states(NAME) == ["RUNNING"] * 3
-        assert get_offsets(standalone) == [entry(0, 7)]
+        assert get_offsets(standalone) == [make_entry(0, 7)]

@@ -28,7 +28,7 @@ _PIPELINES: Final = (
     "kraal/transforms",
     "tests/fakes/spark",
 )
-"""Modules that process records with Spark, which the tests run in their own process."""
+"""Modules that process records with Spark; the tests run this code in their own process."""
 DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/connectors": (
         *_PIPELINES,
@@ -188,7 +188,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/fakes/workers/howto.py",
     ),
 }
-"""Files and directories on which tests depend besides themselves, by prefix of the tests' paths."""
+"""Files and directories on which tests depend in addition to their own files, by prefix of the tests' paths."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -202,15 +202,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not config.getoption("by_change"):
         return []
     commit = GREEN.read_text("utf-8").strip()
-    omitted = sorted(_find_skipped(config.rootpath))
-    return [f"unchanged since the green run of {commit[:8]}, left out: {', '.join(omitted) or 'nothing'}"]
+    skipped = sorted(_find_skipped(config.rootpath))
+    return [f"unchanged since the green run of {commit[:8]}, skipped: {', '.join(skipped) or 'none'}"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests whose dependencies have not changed."""
-    if not config.getoption("by_change") or not (omitted := tuple(_find_skipped(config.rootpath))):
+    if not config.getoption("by_change") or not (skipped := tuple(_find_skipped(config.rootpath))):
         return
-    deselected = {item for item in items if str(item.path.relative_to(config.rootpath)).startswith(omitted)}
+    deselected = {item for item in items if str(item.path.relative_to(config.rootpath)).startswith(skipped)}
     if deselected:
         config.hook.pytest_deselected(items=list(deselected))
         items[:] = [item for item in items if item not in deselected]
@@ -233,5 +233,5 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 def _find_skipped(root: Path) -> set[str]:
     commit = GREEN.read_text("utf-8").strip()
     command = ["git", "diff", "--name-only", "-z", commit]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return find_unaffected(filter(None, done.stdout.split("\0"))) if done.returncode == 0 else set()
+    completed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return find_unaffected(filter(None, completed.stdout.split("\0"))) if completed.returncode == 0 else set()

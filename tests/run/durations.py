@@ -1,7 +1,7 @@
-"""Durations of a run, per file and per fixture, for docs/results/durations.md.
+"""Records the durations of a run, per file and per fixture, for docs/results/durations.md.
 
-`--durations-to FILE` writes them as JSON; `python -m tests.run.durations FILE...` writes the page for all parts of a
-run.
+`--durations-to FILE` writes the durations as JSON. `python -m tests.run.durations FILE...` writes the page from the
+files of all parts of a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 PAGE: Final = Path(__file__).parents[2] / "docs" / "results" / "durations.md"
 _NAME: Final = "fixture"
 _MIN_FIXTURE_S: Final = 0.1
-"""Shorter fixture setups are not listed by name."""
+"""Minimum duration of a fixture setup to be recorded."""
 _current = pytest.StashKey[pytest.Item]()
 _totals = pytest.StashKey["Totals"]()
 
@@ -68,7 +68,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Attach the duration to the test that first used the fixture, whose report is sent between processes."""
+    """Attach the duration to the test that first used the fixture, because test reports are sent between processes."""
     start = time.perf_counter()
     try:
         return (yield)
@@ -80,7 +80,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 
 class _Reports:
-    """Adds the reports of all processes; registered in the main process."""
+    """A plugin of the main process that adds up the reports of all processes."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
@@ -102,7 +102,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
-    """Return the page of files and fixtures of all parts, slowest first."""
+    """Return the page with the files and fixtures of all parts, slowest first."""
     files, fixtures, tests = (_sums(part[kind] for part in parts) for kind in ("files", "fixtures", "tests"))
     return "\n".join(
         [

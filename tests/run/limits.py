@@ -1,8 +1,8 @@
 """Checks that a part of CI did not exceed its time limit: `python -m tests.run.limits SECONDS LIMIT DURATIONS`.
 
 Limits apply to two cores of the machine on which `REFERENCE_S` was measured, and to a run without changed files. They
-are scaled for slower machines. Tests that run because of a changed file (tests/run/changes.py) are not counted; the
-file DURATIONS, which `--durations-to` writes, has their durations.
+are scaled for slower machines. Tests that run because of a changed file (tests/run/changes.py) do not count. Their
+durations are in the file DURATIONS, which `--durations-to` writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.run.changes import DEPENDENCIES
 _PROCESSES: Final = 2
 """Number of processes that run tests concurrently."""
 REFERENCE_S: Final = 0.62
-"""Duration of `_work` in as many processes, on an otherwise idle machine with two threads of an AMD EPYC."""
+"""Duration of `_work` in `_PROCESSES` processes at a time, on two otherwise idle threads of an AMD EPYC."""
 
 
 def allowed_s(limit: float, files: Mapping[str, float], slowness: float) -> float:
@@ -52,5 +52,5 @@ if __name__ == "__main__":
     durations = Path(sys.argv[3])
     files = json.loads(durations.read_text("utf-8"))["files"] if durations.exists() else {}
     allowed = allowed_s(float(sys.argv[2]), files, _slowness())
-    sys.stdout.write(f"allowed on this machine, for these tests: {allowed:.0f} s\n")
+    sys.stdout.write(f"time limit on this machine, for these tests: {allowed:.0f} s\n")
     sys.exit(float(sys.argv[1]) > allowed)

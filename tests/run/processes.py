@@ -17,8 +17,8 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.run.durations import PAGE, seconds_of_files
 
 _BY_FILE: Final = ("tests/unit/", "tests/kips/")
-_LOOSE: Final = frozenset({"tests", "tests/integration"})
-"""Directories whose immediate files are independent."""
+_INDEPENDENT: Final = frozenset({"tests", "tests/integration"})
+"""Directories whose immediate files share nothing."""
 _OWN_WORKERS: Final = frozenset(
     f"tests/integration/{folder}/test_{name}.py"
     for folder, names in {
@@ -36,11 +36,11 @@ def get_scope(nodeid: str) -> str:
     """Return the file or directory whose tests run in one process."""
     path = nodeid.partition("::")[0]
     folder = str(Path(path).parent)
-    return path if path.startswith(_BY_FILE) or folder in _LOOSE or path in _OWN_WORKERS else folder
+    return path if path.startswith(_BY_FILE) or folder in _INDEPENDENT or path in _OWN_WORKERS else folder
 
 
-def longest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:
-    """Return the positions with the slowest scopes first, and in the original order within a scope."""
+def sort_slowest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:
+    """Return the positions of the tests, sorted by scope, slowest scopes first; stable within a scope."""
     totals: defaultdict[str, float] = defaultdict(float)
     for path in {nodeid.partition("::")[0] for nodeid in nodeids}:
         totals[get_scope(path)] += seconds.get(path, 0)
@@ -63,5 +63,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort the tests in the same order in each process."""
     if hasattr(config, "workerinput"):
-        order = longest_first([item.nodeid for item in items], seconds_of_files(PAGE.read_text("utf-8")))
+        order = sort_slowest_first([item.nodeid for item in items], seconds_of_files(PAGE.read_text("utf-8")))
         items[:] = [items[index] for index in order]

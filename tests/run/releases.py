@@ -15,7 +15,7 @@ from tests.fakes.kafka.releases import VARIABLE
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--release", choices=tuple(RELEASES), help="release of Kafka of the broker and of Java workers"
+        "--release", choices=tuple(RELEASES), help="Kafka release of the broker and of Java workers"
     )
 
 

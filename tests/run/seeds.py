@@ -1,8 +1,8 @@
-"""Selects `SEEDS_A_RUN` seeds of each test, different ones every day; `--seeds all` runs all seeds.
+"""Selects `SEEDS_A_RUN` seeds of each test, which change every day; `--seeds all` runs all seeds.
 
 A simulated cluster is deterministic for a seed, so tests are parametrized with ranges of a parameter `seed`. Running
 all seeds for every change would take most of the time of the unit tests. The selection depends only on the date, so all
-processes of a run agree, and every seed runs within some days. Ranges of at most `SEEDS_A_RUN` seeds always run.
+processes of a run agree, and every seed runs within a few days. Ranges of at most `SEEDS_A_RUN` seeds always run.
 
 The same applies to tests that start processes for each value of a parameter, such as a compression type. With
 `@pytest.mark.one_a_day(PARAMETER)` one value runs each day; parameters that are set together are listed together.
@@ -22,12 +22,15 @@ SEEDS_A_RUN: Final = 2
 _SEED: Final = "seed"
 _ONE_A_DAY: Final = "one_a_day"
 _DAY: Final = "KRAAL_TEST_SEEDS_DAY"
-"""Day for which seeds are selected; inherited by pytest-xdist processes, so that a run uses the same one."""
+"""Environment variable with the day for which seeds are selected. All pytest-xdist processes of a run inherit it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--seeds", choices=("day", "all"), default="day", help="which seeds to run of tests with many seeds"
+        "--seeds",
+        choices=("day", "all"),
+        default="day",
+        help="seeds to run for tests with many seeds: those of the day, or all",
     )
 
 
@@ -41,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     groups: dict[tuple[str, int, Hashable], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if (group := _group(item)) is not None:
+        if (group := _get_group(item)) is not None:
             groups[group].append(item)
     day = int(os.environ[_DAY])
     deselected = {
@@ -57,18 +60,20 @@ def choose_positions(count: int, day: int, size: int = SEEDS_A_RUN) -> frozenset
     return frozenset((day * size + step) % count for step in range(min(size, count)))
 
 
-def _group(item: pytest.Item) -> tuple[str, int, Hashable] | None:
-    """Return a key of items that differ only in the selected parameters.
+def _get_group(item: pytest.Item) -> tuple[str, int, Hashable] | None:
+    """Return a key of the items that differ only in the selected parameters, or None if the item runs every day.
 
-    Its second element is the number of items to run. Returns None if the item runs every day.
+    The second element of the key is the number of items to run.
     """
     marker = item.get_closest_marker(_ONE_A_DAY)
     names, size = ((_SEED,), SEEDS_A_RUN) if marker is None else (marker.args, 1)
     callspec = getattr(item, "callspec", None)
     if callspec is None or names[0] not in callspec.params or (marker and item.get_closest_marker("slow")):
         return None
-    rest = tuple((name, repr(value)) for name, value in callspec.params.items() if name not in names)
-    return item.nodeid.partition("[")[0], size, rest
+    other_parameters = tuple(
+        (name, repr(value)) for name, value in callspec.params.items() if name not in names
+    )
+    return item.nodeid.partition("[")[0], size, other_parameters
 
 
 def _find_deselected(group: Sequence[pytest.Item], size: int, day: int) -> list[pytest.Item]:

@@ -1,8 +1,8 @@
-"""Unpacks programs from Debian's packages into Kraal's cache directory for tests, without installing them.
+"""Unpacks programs from Debian's packages into Kraal's cache directory for tests, without installing the packages.
 
 `apt-get download` fetches the packages and verifies them against the checksums of the signed package lists. If the
-system lacks these lists, they are first fetched into a separate directory. The final directory is created by an atomic
-rename, so it is always complete; a lock file avoids duplicate work of concurrent processes.
+system lacks these lists, they are first downloaded into a separate directory. The final directory is created by an
+atomic rename, so it is always complete; a lock file avoids duplicate work of concurrent processes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from kraal.jars.places import cache_dir
+from kraal.jars.directories import cache_dir
 from scripts.harness.processes import ScriptFailed
 
 FETCH_TIMEOUT_S: Final = 300.0
 
 
-def unpack(name: str, *packages: str, ways: str, with_dependencies: bool = False) -> Path:
+def unpack(name: str, *packages: str, alternatives: str, with_dependencies: bool = False) -> Path:
     """Return the root directory of unpacked packages; download them if it does not exist.
 
     Args:
         name: directory in the cache.
         packages: names of Debian's packages.
-        ways: a sentence with alternatives, for the error message.
+        alternatives: a sentence for the error message.
         with_dependencies: also unpack dependencies that the system lacks.
 
     Raises:
@@ -40,8 +40,10 @@ def unpack(name: str, *packages: str, ways: str, with_dependencies: bool = False
             if not target.is_dir():
                 _fetch(target, packages, with_dependencies=with_dependencies)
     except (OSError, subprocess.SubprocessError) as exc:
-        why = str(getattr(exc, "stderr", None) or exc).strip()
-        raise ScriptFailed(f"Cannot fetch Debian's packages {', '.join(packages)}: {why}. {ways}") from exc
+        cause = str(getattr(exc, "stderr", None) or exc).strip()
+        raise ScriptFailed(
+            f"Failed to download Debian's packages {', '.join(packages)}: {cause}. {alternatives}"
+        ) from exc
     return target
 
 
@@ -52,13 +54,13 @@ def _fetch(target: Path, packages: tuple[str, ...], *, with_dependencies: bool) 
         try:
             _download(scratch, packages, (), with_dependencies=with_dependencies)
         except subprocess.CalledProcessError:
-            _download(scratch, packages, _own_lists(scratch), with_dependencies=with_dependencies)
+            _download(scratch, packages, _fetch_lists(scratch), with_dependencies=with_dependencies)
         for package in sorted(scratch.glob("*.deb")):
             _run(["dpkg-deb", "-x", str(package), str(scratch / "root")], scratch)
         (scratch / "root").replace(target)
 
 
-def _own_lists(scratch: Path) -> tuple[str, ...]:
+def _fetch_lists(scratch: Path) -> tuple[str, ...]:
     """Fetch package lists into a directory; return the options of `apt-get` for it."""
     (scratch / "lists" / "partial").mkdir(parents=True)
     directories = {
@@ -74,13 +76,13 @@ def _own_lists(scratch: Path) -> tuple[str, ...]:
 def _download(
     scratch: Path, packages: tuple[str, ...], options: tuple[str, ...], *, with_dependencies: bool
 ) -> None:
-    wanted = packages
+    names = packages
     if with_dependencies:
         command = ["apt-get", *options, "install", "--simulate", "--no-install-recommends", *packages]
-        wanted = tuple(
+        names = tuple(
             line.split()[1] for line in _run(command, scratch).splitlines() if line.startswith("Inst ")
         )
-    _run(["apt-get", *options, "download", *wanted], scratch)
+    _run(["apt-get", *options, "download", *names], scratch)
 
 
 def _run(command: list[str], directory: Path) -> str:

@@ -1,4 +1,4 @@
-"""Runs the Prometheus server and `promtool`, either the installed ones or those of Debian's package."""
+"""Runs the Prometheus server and `promtool`, either installed programs or those of Debian's package."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from tests.tools.debian import unpack
 
 VARIABLES: Final = {"promtool": "KRAAL_PROMTOOL", "prometheus": "KRAAL_PROMETHEUS"}
-WAYS: Final = "Or install Prometheus, or set KRAAL_PROMTOOL and KRAAL_PROMETHEUS to its programs."
+ALTERNATIVES: Final = "Install Prometheus, or set KRAAL_PROMTOOL and KRAAL_PROMETHEUS to its programs."
 START_TIMEOUT_S: Final = 30.0
 TOOL_TIMEOUT_S: Final = 30.0
 
 
 def program(name: str) -> Path:
     """Return the path of `promtool` or `prometheus`, which may be downloaded. Raises ScriptFailed."""
-    if named := os.environ.get(VARIABLES[name]):
-        if found := shutil.which(named):
-            return Path(found)
-        raise ScriptFailed(f"Invalid {VARIABLES[name]} '{named}'; expected the path of {name}.")
-    if found := shutil.which(name):
-        return Path(found)
-    return unpack("prometheus", "prometheus", ways=WAYS) / "usr" / "bin" / name
+    if configured := os.environ.get(VARIABLES[name]):
+        if path := shutil.which(configured):
+            return Path(path)
+        raise ScriptFailed(f"Invalid {VARIABLES[name]} '{configured}'; expected the path of {name}.")
+    if path := shutil.which(name):
+        return Path(path)
+    return unpack("prometheus", "prometheus", alternatives=ALTERNATIVES) / "usr" / "bin" / name
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -47,27 +47,29 @@ def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A running server."""
+    """A running Prometheus server."""
 
     client: httpx2.Client
     log: Path
 
     def query(self, expression: str) -> list[Mapping[str, Any]]:
         """Return the result of an instant query. Raises ScriptFailed if the server rejects the expression."""
-        result: list[Mapping[str, Any]] = self._ask("query", {"query": expression})["result"]
+        result: list[Mapping[str, Any]] = self._query_api("query", {"query": expression})["result"]
         return result
 
     def alerts(self) -> dict[str, str]:
-        """Return the states, `pending` or `firing`, of the alerts that are not inactive, by name."""
-        return {each["labels"]["alertname"]: each["state"] for each in self._ask("alerts", {})["alerts"]}
+        """Return the states of pending and firing alerts by name."""
+        return {
+            alert["labels"]["alertname"]: alert["state"] for alert in self._query_api("alerts", {})["alerts"]
+        }
 
     def rule_problems(self) -> dict[str, str]:
         """Return the errors of rules whose evaluation failed, by name."""
-        groups = self._ask("rules", {})["groups"]
+        groups = self._query_api("rules", {})["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         return {rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")}
 
-    def _ask(self, path: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
+    def _query_api(self, path: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         response = self.client.get(f"/api/v1/{path}", params=parameters).json()
         if response["status"] != "success":
             raise ScriptFailed(f"Prometheus rejected {path} {dict(parameters)}: {response['error']}")

@@ -59,7 +59,7 @@ def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch
     tools = Tools()
     monkeypatch.setattr(debian, "_run", tools)
     for _ in range(2):
-        assert unpack("tool", "tool", ways="") == cache / "tool"
+        assert unpack("tool", "tool", alternatives="") == cache / "tool"
     assert [command[:2] for command in tools.commands] == [["apt-get", "download"], ["dpkg-deb", "-x"]]
     assert (cache / "tool" / "usr" / "bin" / "tool").is_file()
 
@@ -67,7 +67,7 @@ def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch
 def test_only_missing_dependencies_are_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = Tools(lacking=("server", "library"))
     monkeypatch.setattr(debian, "_run", tools)
-    unpacked_root = unpack("db", "server", "client", ways="", with_dependencies=True)
+    unpacked_root = unpack("db", "server", "client", alternatives="", with_dependencies=True)
     assert unpacked_root == cache / "db"
     assert sorted(path.name for path in (unpacked_root / "usr" / "bin").iterdir()) == ["library", "server"]
 
@@ -77,7 +77,7 @@ def test_missing_package_lists_are_downloaded_to_a_temporary_directory(
 ) -> None:
     tools = Tools(lists=False)
     monkeypatch.setattr(debian, "_run", tools)
-    assert (unpack("tool", "tool", ways="") / "usr" / "bin" / "tool").is_file()
+    assert (unpack("tool", "tool", alternatives="") / "usr" / "bin" / "tool").is_file()
     assert [command[-1] for command in tools.commands[:3]] == ["tool", "update", "tool"]
     option = f"Dir::State::lists={cache}"
     assert all(any(word.startswith(option) for word in command) for command in tools.commands[1:3])
@@ -89,9 +89,9 @@ def test_failed_download_is_reported_with_alternatives_and_leaves_no_files(
 ) -> None:
     monkeypatch.setattr(debian, "_run", Tools(error="E: Unable to locate package tool\n"))
     with pytest.raises(ScriptFailed) as failure:
-        unpack("tool", "tool", ways="Or set X.")
+        unpack("tool", "tool", alternatives="Or set X.")
     assert str(failure.value) == (
-        "Cannot fetch Debian's packages tool: E: Unable to locate package tool. Or set X."
+        "Failed to download Debian's packages tool: E: Unable to locate package tool. Or set X."
     )
     assert [path.name for path in cache.iterdir()] == [".tool.lock"]
 

@@ -14,7 +14,7 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import ConnectorName
 from kraal.peers import PeerFailed, PeerRefused, send_fence, send_task_configs
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER
-from tests.unit.web.workers import FakePeer, stranger
+from tests.unit.web.workers import FakePeer, serve_fake_peer
 
 KEY = b"0" * 32
 X = ConnectorName("x")
@@ -22,7 +22,7 @@ X = ConnectorName("x")
 
 @pytest.fixture(scope="module")
 def shared_fake_peer() -> Iterator[tuple[str, FakePeer]]:
-    with stranger() as found:
+    with serve_fake_peer() as found:
         yield found
 
 
@@ -36,10 +36,10 @@ def leader(shared_fake_peer: tuple[str, FakePeer]) -> tuple[str, FakePeer]:
 def test_task_config_requests_have_the_signature_of_connect(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(url, X, [{"a": "b"}], key=KEY, algorithm="HmacSHA256")
-    [seen] = stub.seen
-    assert (seen.method, seen.target, seen.body) == ("POST", "/connectors/x/tasks", b'[{"a":"b"}]')
-    assert seen.headers.pop("host") == url.removeprefix("http://").removesuffix("/")
-    assert seen.headers == {
+    [request] = stub.requests
+    assert (request.method, request.target, request.body) == ("POST", "/connectors/x/tasks", b'[{"a":"b"}]')
+    assert request.headers.pop("host") == url.removeprefix("http://").removesuffix("/")
+    assert request.headers == {
         "accept": "application/json",
         "user-agent": "kafka-connect",
         "content-type": "application/json",
@@ -52,18 +52,18 @@ def test_task_config_requests_have_the_signature_of_connect(leader: tuple[str, F
 def test_fence_request_is_signed_with_an_empty_body(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_fence(url, X, key=KEY, algorithm="HmacSHA256")
-    [seen] = stub.seen
-    assert (seen.method, seen.target, seen.body) == ("PUT", "/connectors/x/fence", b"")
+    [request] = stub.requests
+    assert (request.method, request.target, request.body) == ("PUT", "/connectors/x/fence", b"")
     mac = hmac.digest(KEY, b"", "sha256")
-    assert seen.headers[SIGNATURE_HEADER.lower()] == base64.b64encode(mac).decode()
+    assert request.headers[SIGNATURE_HEADER.lower()] == base64.b64encode(mac).decode()
 
 
 def test_requests_without_a_session_key_are_not_signed(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(url, X, [], key=None, algorithm="HmacSHA256")
-    [seen] = stub.seen
-    assert seen.body == b"[]"
-    assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & seen.headers.keys()
+    [request] = stub.requests
+    assert request.body == b"[]"
+    assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & request.headers.keys()
 
 
 @pytest.mark.parametrize("name", ["a/b c", "é%2F", "x?y#z", "..."])
@@ -71,18 +71,18 @@ def test_connector_names_are_percent_encoded(leader: tuple[str, FakePeer], name:
     url, stub = leader
     configs = [{"k": None, "ü": "😀"}]
     send_task_configs(url.removesuffix("/"), ConnectorName(name), configs, key=KEY, algorithm="HmacSHA1")
-    [seen] = stub.seen
-    assert seen.target.isascii()
-    prefix, segment, suffix = seen.target.rsplit("/", 2)
+    [request] = stub.requests
+    assert request.target.isascii()
+    prefix, segment, suffix = request.target.rsplit("/", 2)
     assert (prefix, suffix) == ("/connectors", "tasks")
-    assert json.loads(seen.body) == configs
+    assert json.loads(request.body) == configs
     assert segment == {"a/b c": "a%2Fb%20c", "é%2F": "%C3%A9%252F", "x?y#z": "x%3Fy%23z", "...": "..."}[name]
 
 
 def test_leader_url_may_have_a_path(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(f"{url}behind/proxy/", X, [], key=None, algorithm="HmacSHA256")
-    assert [seen.target for seen in stub.seen] == ["/behind/proxy/connectors/x/tasks"]
+    assert [request.target for request in stub.requests] == ["/behind/proxy/connectors/x/tasks"]
 
 
 def test_error_of_the_leader_is_raised_with_its_status(leader: tuple[str, FakePeer]) -> None:
@@ -115,4 +115,4 @@ def test_unknown_algorithm_is_rejected_before_sending(
 ) -> None:
     with pytest.raises(BadRequest, match="Algorithm Foo not available"):
         send_task_configs(leader[0], X, [], key=KEY, algorithm="Foo")
-    assert leader[1].seen == []
+    assert leader[1].requests == []

@@ -64,7 +64,7 @@ def test_unknown_block_is_an_error() -> None:
     ],
 )
 def test_only_read_only_commands_are_repeated(text: str, *, looks: bool) -> None:
-    assert Command(text).only_looks is looks
+    assert Command(text).is_read_only is looks
 
 
 @pytest.mark.parametrize(

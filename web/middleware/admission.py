@@ -2,11 +2,11 @@
 
 The alternative would be an unbounded queue. The decision is a pure function of the counters in `Admission`.
 
-The herder, other workers, the threads that run plugin code, and the memory for request bodies each have a limit of
-their own, so that one that hangs does not block the others. Bodies count from the arrival of their bytes until the
-response is sent; announced bytes that are never sent do not count. Requests between workers have a separate byte limit
-of the same size, so that clients with large bodies do not delay a connector's task configs; the limit of requests to
-the herder does not apply to them.
+The herder, other workers, the threads that run plugin code, and the memory for request bodies have separate limits, so
+that one exhausted resource does not block the others. The bytes of a body count from their arrival until the response
+is sent; bytes that are only announced in `Content-Length` do not count. Requests between workers have a separate byte
+limit of the same size, so that clients with large bodies do not delay a connector's task configs. They are exempt from
+the limit on requests to the herder.
 
 Requests that wait for no resource are never rejected: GETs from the snapshot, `/health`, whose callers share one
 ping, and `/metrics`, whose callers share one scrape. Streams do not wait, but each occupies its connection.
@@ -44,11 +44,11 @@ class Limits:
     """Limits on concurrent requests and request bodies."""
 
     waiting: int = 1_000
-    """Requests that wait for the herder; the same for other workers and for plugins. `rest.waiting.requests.max`"""
+    """Maximum number of requests that wait for the same resource, such as the herder (`rest.waiting.requests.max`)."""
     body_bytes: int = 64 * 1024 * 1024
-    """Bytes of client requests, and as many again of worker requests. `rest.bodies.max.bytes`"""
+    """Maximum body bytes of client requests and, separately, of worker requests (`rest.bodies.max.bytes`)."""
     streams: int = 100
-    """Open streams; each occupies a connection."""
+    """Maximum number of open streams; each occupies a connection."""
 
 
 _LIMIT_MESSAGES: Final[Mapping[LimitedResource, str]] = {
@@ -65,7 +65,7 @@ _LIMIT_MESSAGES: Final[Mapping[LimitedResource, str]] = {
 def limit_error(resource: LimitedResource, used: int, amount: int, limits: Limits) -> str | None:
     """Return an error if `amount` exceeds the limit, None otherwise. Pure.
 
-    `used` is the share of other requests, in requests or bytes. A sole request is never refused for its size.
+    `used` is the usage by other requests, as a number of requests or bytes. The body of a sole request always fits.
     """
     if resource in (LimitedResource.BODIES, LimitedResource.INTERNAL_BODIES):
         exceeds = used > 0 and used + amount > limits.body_bytes
@@ -100,7 +100,7 @@ class Admission:
         return 0 if gauge is None else gauge()
 
     def count_body_bytes(self, scope: Any, size: int, *, internal: bool) -> None:
-        """Count `size` more bytes of a request's body. Raises Unavailable; the bytes are not counted then."""
+        """Count `size` more bytes of a request's body. Raises Unavailable without counting them."""
         resource = LimitedResource.INTERNAL_BODIES if internal else LimitedResource.BODIES
         _, request_bytes = scope.get(_BODY, (resource, 0))
         other_bytes = self._bytes[resource] - request_bytes

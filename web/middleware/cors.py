@@ -48,12 +48,12 @@ class CorsRules:
     @classmethod
     def from_config(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
         """Build the rules from config values; return None if no origin is allowed."""
-        method_list = ",".join(name for each in methods.split(",") if (name := each.strip()))
+        method_list = ",".join(name for method in methods.split(",") if (name := method.strip()))
         return cls(origins, method_list or _METHODS) if origins else None
 
 
 class CrossOrigin:
-    """Adds CORS headers to responses, except for paths below `except_for`."""
+    """Middleware that adds CORS headers to responses, except for paths below `except_for`."""
 
     def __init__(self, app: ASGIApp, rules: CorsRules, except_for: str) -> None:
         self._app = app

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ResponseHeaders:
-    """Adds the headers of the rules, applied in order."""
+    """Middleware that applies the rules in order and adds the resulting headers to responses."""
 
     def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule]) -> None:
         self._app = app

@@ -34,13 +34,13 @@ _WORKER: Final = object_of(
         "url": NULLABLE_TEXT,
         "kind": {"type": "string", "enum": ["static", "wildcard"]},
         "static_connectors": _describe(
-            _LISTED, "Connectors in the static assignment; null if it runs any connector."
+            _LISTED, "Connectors in the static assignment; null if the worker runs any connector."
         ),
         "static_tasks": _describe(
-            _LISTED, "Ids of tasks in the static assignment; null if it runs any task."
+            _LISTED, "Ids of tasks in the static assignment; null if the worker runs any task."
         ),
-        "connectors": _describe(_TEXTS, "Connectors assigned to it."),
-        "tasks": _describe(_TEXTS, "Ids of tasks assigned to it."),
+        "connectors": _describe(_TEXTS, "Connectors assigned to the worker."),
+        "tasks": _describe(_TEXTS, "Ids of tasks assigned to the worker."),
     }
 )
 _WAITING: Final = object_of(
@@ -61,7 +61,7 @@ ASSIGNMENTS: Final[Schema] = object_of(
         "rebalance": _describe(_REBALANCE, "The latest rebalance and its reason."),
         "rebalances": _describe(
             list_of(_LATEST),
-            "The last ten rebalances with the leader since its startup, the latest first.",
+            "The last ten rebalances since the startup of the current leader, latest first.",
         ),
         "workers": list_of(_WORKER),
         "waiting": _describe(list_of(_WAITING), "Unassigned connectors and tasks."),

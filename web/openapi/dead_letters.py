@@ -55,7 +55,7 @@ DEAD_LETTERS: Final[Schema] = object_of(
         "letters": {**NUMBER, "description": "Number of offsets in the topic, which connectors may share."},
         "left_to_replay": {**NUMBER, "description": "Number of offsets not yet replayed."},
         "searched": {**NUMBER, "description": "Number of offsets searched, the latest of each partition."},
-        "shown": {**list_of(_LETTER), "description": "Letters of the connector, the latest first."},
+        "shown": {**list_of(_LETTER), "description": "Letters of the connector, latest first."},
     }
 )
 REPLAY: Final[Schema] = object_of(
@@ -66,7 +66,7 @@ REPLAY: Final[Schema] = object_of(
             "type": "object",
             "propertyNames": {"pattern": f"^[0-9]{{1,{MAX_DIGITS}}}$"},
             "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10**MAX_DIGITS - 1},
-            "description": "The `from` of a dry run. Unless the replay starts there, nothing is written (409).",
+            "description": "The `from` of a dry run. If the replay would start elsewhere, nothing is written (409).",
         },
     },
     optional=("limit", "dry_run", "from"),
@@ -76,7 +76,10 @@ _TARGET: Final = object_of(
         "partition": NUMBER,
         "offset": NUMBER,
         "to_topic": TEXT,
-        "to_partition": {"type": ["integer", "null"], "description": "Null: by the key."},
+        "to_partition": {
+            "type": ["integer", "null"],
+            "description": "Null if the key determines the partition.",
+        },
     }
 )
 REPLAY_RESULT: Final[Schema] = object_of(

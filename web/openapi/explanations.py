@@ -23,15 +23,17 @@ _PLACEMENTS: Final = [*map(str, PlacedBy), *map(str, Wait), STANDALONE, UNPLANNE
 _PLACEMENT: Final = object_of(
     {
         "kind": {"type": "string", "enum": [*_PLACEMENTS]},
-        "worker": _describe(NULLABLE_TEXT, "URL of its worker; null if unassigned."),
+        "worker": _describe(NULLABLE_TEXT, "URL of the assigned worker; null if unassigned."),
         "generation": _describe(
-            _NULLABLE_NUMBER, "Generation in which it was assigned, or in which it started waiting."
+            _NULLABLE_NUMBER, "Generation in which the instance was assigned or started waiting."
         ),
         "why": _describe(TEXT, "The decision, as a sentence."),
-        "rebalance": _describe(NULLABLE_TEXT, "Reason of that rebalance; null if no longer known."),
+        "rebalance": _describe(
+            NULLABLE_TEXT, "Reason for the rebalance of that generation; null if no longer known."
+        ),
         "until_ms": _describe(
             _NULLABLE_NUMBER,
-            "Time until which lost work waits for its worker, in milliseconds since the epoch.",
+            "Time until which lost work waits for its previous worker, in milliseconds since the epoch.",
         ),
     },
     description="Null if the leader did not respond or is an Apache Kafka worker.",
@@ -46,21 +48,21 @@ _INSTANCE: Final[dict[str, Schema]] = {
         list_of(
             object_of({"kind": {"type": "string", "enum": [str(each) for each in ReasonKind]}, "text": TEXT})
         ),
-        "Why it is in its state.",
+        "Reasons for the state of the instance.",
     ),
     "events": _describe(
         list_of(
             object_of(
                 {
                     "ms": _describe(NUMBER, "Milliseconds since the epoch."),
-                    "worker_id": _describe(TEXT, "The worker that recorded it."),
+                    "worker_id": _describe(TEXT, "The worker that recorded the event."),
                     "kind": {"type": "string", "enum": [str(each) for each in EventKind]},
                     "text": TEXT,
                     "by": _describe(TEXT, "Author of the request; empty if there was none."),
                 }
             )
         ),
-        "Its last events, oldest first.",
+        "Latest events of the instance, oldest first.",
     ),
 }
 EXPLANATION: Final[Schema] = object_of(

@@ -41,7 +41,9 @@ HISTORY: Final[Schema] = object_of(
                     "generation": NUMBER,
                     "cause": TEXT,
                     "by": _BY,
-                    "trace": _describe(NULLABLE_TEXT, "The first lines; null if there is none."),
+                    "trace": _describe(
+                        NULLABLE_TEXT, "First lines of the stack trace; null if there is none."
+                    ),
                 }
             )
         ),
@@ -55,7 +57,9 @@ _CONFIG: Final[Schema] = {
 CONFIGS: Final[Schema] = object_of(
     {
         "current": object_of(
-            {"ms": _MS, "by": _BY, "config": _CONFIG}, description="Null: it was deleted.", nullable=True
+            {"ms": _MS, "by": _BY, "config": _CONFIG},
+            description="Null if the connector was deleted.",
+            nullable=True,
         ),
         "earlier": list_of(
             object_of(
@@ -113,7 +117,7 @@ LOGS: Final[Schema] = object_of(
 
 
 def limit(maximum: int, default: int) -> Query:
-    """Return the parameter `limit`."""
+    """Return the query parameter `limit`."""
     return Query(
         name="limit",
         description="Maximum number of entries.",
@@ -123,6 +127,6 @@ def limit(maximum: int, default: int) -> Query:
 
 TASK: Final = Query(
     name="task",
-    description="Task number, to return only its entries. Default: the connector and all its tasks.",
+    description="Task number: returns only entries of this task. Default: the connector and all its tasks.",
     schema={"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
 )

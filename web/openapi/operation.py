@@ -39,7 +39,7 @@ _ERROR_DESCRIPTIONS: Final = {
     503: "The worker is starting or overloaded; retry after `Retry-After`.",
 }
 FORWARDED: Final = (409, 503)
-"""Additional errors of requests that a worker may forward to the leader or to an owner."""
+"""Additional error statuses of requests that a worker may forward to the leader or to an owner."""
 _COMMON_ERRORS: Final = (404, 406, 500)
 _BODY_ERRORS: Final = (400, 413, 415, 503)
 
@@ -52,7 +52,7 @@ class Query:
     description: str
     schema: Schema
     is_repeatable: bool = False
-    """The parameter may be repeated."""
+    """Whether the parameter may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Operation:
     query: tuple[Query, ...] = ()
     errors: tuple[int, ...] = ()
     internal: bool = False
-    """Sent between workers: signed if the group uses signatures, and never with a password."""
+    """Whether workers send the request to each other: signed if the group uses signatures, and without a password."""
     media_type: str = "application/json"
     location_statuses: tuple[int, ...] = ()
     """Statuses with a `Location` header."""

@@ -63,7 +63,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
                     "logged": _nullable("integer", "Records whose errors were logged."),
                     "dead_lettered": _nullable("integer", "Records written as dead letters."),
                 },
-                description="Since the task was started.",
+                description="Numbers of records with errors since the task was started.",
             ),
             "backlog_records": _nullable(
                 "integer",

@@ -20,13 +20,16 @@ def _nullable(kind: str, description: str) -> Schema:
 STALL: Final[Mapping[str, Schema]] = {
     "stalled": {
         **_FLAG,
-        "description": "Whether it has made no progress for longer than `task.stall.timeout.ms`.",
+        "description": "Whether the instance has made no progress for longer than `task.stall.timeout.ms`.",
     },
-    "stall_cause": _nullable("string", "Reason for the stall; null if it is not stalled."),
+    "stall_cause": _nullable("string", "Reason for the stall; null if the instance is not stalled."),
 }
 _RESTARTS: Final[Mapping[str, Schema]] = {
     "worker_id": TEXT,
-    "supervised": {**_FLAG, "description": "Whether it is restarted automatically after a failure."},
+    "supervised": {
+        **_FLAG,
+        "description": "Whether the instance is restarted automatically after a failure.",
+    },
     "restarts": {**NUMBER, "description": "Number of automatic restarts."},
     "restarts_in_window": {**NUMBER, "description": "Number of automatic restarts that count against `max`."},
     "last_restart_ms": _nullable("integer", "Milliseconds since the epoch; null if never restarted."),
@@ -34,9 +37,9 @@ _RESTARTS: Final[Mapping[str, Schema]] = {
     "given_up": {
         "type": ["string", "null"],
         "enum": [*(each.value for each in NoRestartReason), None],
-        "description": "Reason why it stays FAILED although it is supervised.",
+        "description": "Reason why the instance stays FAILED although it is supervised.",
     },
-    "why": _nullable("string", "The same as a sentence."),
+    "why": _nullable("string", "The reason in `given_up` as a sentence."),
 }
 
 SUPERVISION: Final[Mapping[str, Schema]] = {

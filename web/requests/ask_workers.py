@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def instance_workers(statuses: ConnectorStatuses) -> set[WorkerId]:
-    """Return the workers that run instances of a connector, or ran them when they failed."""
+    """Return the workers that run instances of a connector, or ran an instance when it failed."""
     connector = [] if statuses.connector is None else [statuses.connector]
     return {
         each.worker_id
@@ -45,7 +45,7 @@ def instance_workers(statuses: ConnectorStatuses) -> set[WorkerId]:
 
 
 def all_workers(snapshot: Snapshot) -> set[WorkerId]:
-    """Return the workers that run instances of any connector, or ran them when they failed."""
+    """Return the workers that run instances of any connector, or ran an instance when it failed."""
     return {worker for statuses in snapshot.status.statuses.values() for worker in instance_workers(statuses)}
 
 
@@ -66,7 +66,7 @@ async def ask_workers(
     Args:
         services: to send requests.
         request: the request whose path is sent.
-        workers: the workers to query, without this one.
+        workers: the workers to query, excluding this one.
         query: the parameters to send, percent-encoded; `forward=false` precedes them.
         parse: extracts the relevant part of a JSON value; returns None if the value is malformed.
     """
@@ -76,13 +76,13 @@ async def ask_workers(
     responses = await asyncio.gather(
         *(_request_part(services, request, urls.get(each), query, parse) for each in requested)
     )
-    answered = [
+    parts = [
         (worker, response)
         for worker, response in zip(requested, responses, strict=True)
         if response is not None
     ]
     silent = [worker for worker, response in zip(requested, responses, strict=True) if response is None]
-    return answered, [*silent, *targets[MAX_WORKERS:]]
+    return parts, [*silent, *targets[MAX_WORKERS:]]
 
 
 async def _request_part(

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BlockingCalls:
-    """Runs blocking calls. A call that times out is abandoned, but occupies its thread until it returns."""
+    """Thread pool for blocking calls. A call that times out is abandoned, but occupies a thread until it returns."""
 
     def __init__(self, services: Services, resource: LimitedResource, threads: int) -> None:
         self._services = services

@@ -1,8 +1,8 @@
 """Request bodies: read within a limit, parsed as JSON and converted for messages.
 
 An invalid body is the client's error: status 400 with a message that states the problem and its position (Java
-responds with 500 and its library's text). As in Jackson, values of config maps are strings: a number is kept as written
-(`1.50`, `1E400`), `true` and `false` become text, null stays null; and the last value of a duplicate key wins.
+responds with 500 and its library's text). As in Jackson, values of config maps are strings: numbers are kept as written
+(`1.50`, `1E400`), and booleans become `true` or `false`. Null stays null. The last value of a duplicate key wins.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def read_body(services: Services, request: Request) -> bytes:
 
 
 async def read_raw(services: Services, request: Request, limit: int, *, internal: bool = False) -> bytes:
-    """Read a body of any type, at most `limit` bytes. Raises TooLarge, and Unavailable if its memory is exhausted.
+    """Read a body of any type, at most `limit` bytes. Raises TooLarge, and Unavailable if memory for bodies is full.
 
     `internal` requests are sent by workers and have a separate memory limit.
     """
@@ -112,14 +112,14 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
 async def discard_before_close(request: Request) -> None:
     """Read and discard the body of a rejected request if the connection closes after the response.
 
-    Otherwise the client would see a connection reset instead of the answer. Limited by a timeout; stores nothing.
+    Otherwise the client would see a connection reset instead of the response. Reading ends after a timeout.
     """
     if request.headers.get("connection", "").lower() == "close" and "expect" not in request.headers:
         await _discard_body(request)
 
 
 async def _discard_body(request: Request) -> None:
-    """Read and discard a body: most clients read the response after sending, and would see a connection reset."""
+    """Read and discard a body, because most clients read the response only after they have sent the whole body."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DISCARD_TIMEOUT_S):
             async for _ in request.stream():
@@ -165,7 +165,7 @@ def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
     start = (
         None
         if "from" not in fields
-        else dict(_parse_offset(*each) for each in read_object(fields["from"], _FROM).items())
+        else dict(_parse_offset(*item) for item in read_object(fields["from"], _FROM).items())
     )
     return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
 
@@ -189,30 +189,30 @@ def parse_json(body: bytes) -> Any:
     try:
         return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_reject_constant)
     except json.JSONDecodeError as exc:
-        where = f"line {exc.lineno}, column {exc.colno}"
-        raise BadRequest(f"The request body is not JSON: {exc.msg} ({where})") from exc
+        position = f"line {exc.lineno}, column {exc.colno}"
+        raise BadRequest(f"The request body is not JSON: {exc.msg} ({position})") from exc
     except RecursionError as exc:
         raise BadRequest("The request body is nested too deeply") from exc
 
 
-def config_map(value: Any, what: str) -> Config:
-    """Return `value` as a config; `what` is its name in errors. Raises BadRequest."""
+def config_map(value: Any, label: str) -> Config:
+    """Return `value` as a config; `label` names the value in errors. Raises BadRequest."""
     return {
-        check_surrogates(key, "A key"): _text(each, f"Value of config key {key}")
-        for key, each in read_object(value, what).items()
+        check_surrogates(key, "A key"): _text(setting, f"Value of config key {key}")
+        for key, setting in read_object(value, label).items()
     }
 
 
-def _text(value: Any, what: str) -> str | None:
+def _text(value: Any, label: str) -> str | None:
     match value:
         case None:
             return None
         case bool():
             return "true" if value else "false"
         case str():
-            return check_surrogates(str(value), what)
+            return check_surrogates(str(value), label)
         case _:
-            raise BadRequest(f"{what} {NOT_SCALAR} {json_type(value)}")
+            raise BadRequest(f"{label} {NOT_SCALAR} {json_type(value)}")
 
 
 def _reject_constant(name: str) -> Callable[[], None]:

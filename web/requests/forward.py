@@ -74,7 +74,7 @@ def asking(
 
 
 async def ask_leader(services: Services, request: Request, url: str | None) -> Response:
-    """Forward a request without a body to the leader. Raises as ask_or_forward, except for the message's errors."""
+    """Forward a request without a body to the leader. Raises the errors of a request that `ask_or_forward` forwards."""
     return await _forward(services, request, url, b"", _query_without_hop(request))
 
 
@@ -129,8 +129,8 @@ def _remaining_hops(request: Request) -> int:
 def _query_without_hop(request: Request) -> str:
     """Return the query as sent, without the hop parameter."""
     query: str = request.scope["query_string"].decode("latin-1")
-    return "&".join(each for each in query.split("&") if each and each.partition("=")[0] != HOP)
+    return "&".join(pair for pair in query.split("&") if pair and pair.partition("=")[0] != HOP)
 
 
-def _is_same_worker(one: str, other: str) -> bool:
-    return one.rstrip("/").lower() == other.rstrip("/").lower()
+def _is_same_worker(url: str, other_url: str) -> bool:
+    return url.rstrip("/").lower() == other_url.rstrip("/").lower()

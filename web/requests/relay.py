@@ -2,8 +2,8 @@
 
 Only the worker that runs a task detects changes of the task's metrics. While a client reads this worker's changes, the
 worker reads the changes of all other workers (`GET /changes?forward=false&kinds=numbers`), over one connection each,
-and relays them. A worker sends other workers only the changes of its own tasks, so that none is relayed twice. Each
-worker is read by its own coroutine, which reconnects later, so that an unavailable, hanging or Java worker does not
+and relays them. A worker sends other workers only the changes of local tasks, so that no change is relayed twice. Each
+worker is read by a separate coroutine, which reconnects later, so that an unavailable, hanging or Java worker does not
 delay the others.
 """
 
@@ -80,7 +80,7 @@ def stream_end_for_status(status: int) -> StreamEnd:
 
 
 def changed_metrics(event: Event) -> Names:
-    """Return the connectors whose metrics another worker reported as changed; None if any may have. Pure."""
+    """Return the connectors whose metrics another worker reported as changed; None means any connector. Pure."""
     if event.name == "reset":
         return None
     if event.name != "changed":
@@ -99,21 +99,21 @@ def changed_metrics(event: Event) -> Names:
 
 
 def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
-    """Return the other workers whose metrics may be shown, `MAX_WORKERS` at most. Pure."""
+    """Return the other workers whose metrics may be shown, at most `MAX_WORKERS`. Pure."""
     return frozenset(sorted(all_workers(snapshot) - {snapshot.worker_id})[:MAX_WORKERS])
 
 
 class MetricsRelay:
-    """Reads other workers' changes while clients read this worker's. Not thread-safe; used only on the event loop.
+    """Relay that reads the changes of other workers while clients read from this one. Not thread-safe; event loop only.
 
     Like `ask_workers`, it sends signed requests to group members only.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._readers = 0
+        self._reader_count = 0
         self._until_s = 0.0
-        """Time until which the streams continue after the last reader left, when the history expires."""
+        """Time at which the streams end if no reader returns. By then the history has expired."""
         self._running: asyncio.Task[None] | None = None
         self._streams: dict[WorkerId, asyncio.Task[None]] = {}
         self._changed: dict[str, Names] = {}
@@ -128,13 +128,13 @@ class MetricsRelay:
         if not should_ask_workers(self._services, request) or (kinds is not None and METRICS not in kinds):
             yield
             return
-        self._readers += 1
+        self._reader_count += 1
         if not self._closed and (self._running is None or self._running.done()):
             self._running = asyncio.create_task(self._run(), name="metrics-relay")
         try:
             yield
         finally:
-            self._readers -= 1
+            self._reader_count -= 1
             self._until_s = asyncio.get_running_loop().time() + RETENTION_S
 
     async def close(self) -> None:
@@ -147,12 +147,12 @@ class MetricsRelay:
             await asyncio.gather(self._running, *self._streams.values(), return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep one stream open per worker until `close`."""
+        """Keep one stream open per worker until there are no readers, or until `close`."""
         now_s, streams = asyncio.get_running_loop().time, self._streams
         streams.clear()
         previous: Snapshot | None = None
         try:
-            while self._readers or now_s() < self._until_s:
+            while self._reader_count or now_s() < self._until_s:
                 latest = self._services.published.latest
                 if (
                     previous is None

@@ -1,7 +1,7 @@
 """GETs between workers, signed with the group's session key instead of using a password.
 
-A password would be exposed to any server at the requested address. A signature proves that its sender can read the
-config topic, and it cannot be reused: it covers the receiving worker, the path and the query. Its key is derived from
+A password would be exposed to any server at the requested address. A signature proves that the sender can read the
+config topic. It is valid only for one worker, path and query, all of which it covers. The signing key is derived from
 the session key, so that a signed GET does not authorize a write (KIP-507). Java workers ignore the signature.
 """
 

@@ -21,7 +21,7 @@ from web.requests.body import NOT_SCALAR
 
 MAX_CONFIGS: Final = 100_000
 MAX_SETTINGS: Final = 1_000_000
-"""Across all configs of one request."""
+"""Maximum number of settings in all configs of one request."""
 _MAX_TOKEN_BYTES: Final = 10_000_000
 """Maximum bytes of one token; Kafka accepts records of 1 MB by default."""
 
@@ -44,7 +44,7 @@ def parse_task_configs(body: bytes) -> list[Config]:
 
 
 class _Parser:
-    """Parses one body from start to end."""
+    """Parser of one body."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -60,13 +60,13 @@ class _Parser:
         if not self._accept(b"["):
             raise BadRequest(f"The request body must be a JSON array, but is {self._kind()}")
         number = 0
-        more = not self._accept(b"]")
-        while more:
+        has_more = not self._accept(b"]")
+        while has_more:
             if number == MAX_CONFIGS:
                 raise BadRequest(f"The request body has more than {MAX_CONFIGS} task configs")
             yield self._parse_config(number)
             number += 1
-            more = self._has_next_element(b"]")
+            has_more = self._has_next_element(b"]")
         if self._peek():
             self._fail("Extra data")
 
@@ -74,8 +74,8 @@ class _Parser:
         if not self._accept(b"{"):
             raise BadRequest(f"The config of task {number} must be a JSON object, but is {self._kind()}")
         config: dict[str, str | None] = {}
-        more = not self._accept(b"}")
-        while more:
+        has_more = not self._accept(b"}")
+        while has_more:
             if self._peek() != b'"':
                 self._fail("Expecting property name enclosed in double quotes")
             key = check_surrogates(self._parse_string(), "A key")
@@ -85,7 +85,7 @@ class _Parser:
             if self._settings > MAX_SETTINGS:
                 raise BadRequest(f"The request body has more than {MAX_SETTINGS} settings")
             config[self._keys.setdefault(key, key)] = self._parse_value(f"Value of config key {key}")
-            more = self._has_next_element(b"}")
+            has_more = self._has_next_element(b"}")
         return config
 
     def _parse_value(self, label: str) -> str | None:

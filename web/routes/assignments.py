@@ -48,8 +48,8 @@ async def _get(services: Services, request: Request) -> Response:
         if exc.status != HTTPStatus.NOT_FOUND:
             raise
         raise NotFound(
-            f"Only the leader knows the assignments, and the leader at {snapshot.leader_url} does not serve them: it "
-            "is a worker of Apache Kafka, or it serves /admin on other listeners (admin.listeners)"
+            f"Only the leader has the assignments, but the leader at {snapshot.leader_url} does not serve them: it is "
+            "an Apache Kafka worker, or it serves /admin on other listeners (admin.listeners)"
         ) from exc
 
 

@@ -1,6 +1,6 @@
 """`GET /changes`: a stream of changes on this worker as server-sent events. Kraal's addition.
 
-An event names connectors and kinds of changes but has no contents, which clients read from the other endpoints.
+Events contain only the names of connectors and the kinds of changes; clients fetch the data from other endpoints.
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
 
@@ -52,10 +52,11 @@ _OPERATION: Final = Operation(
     name="streamChanges",
     tag="worker",
     summary="Stream the changes on this worker as server-sent events",
-    description="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
-    "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the affected names, or null "
-    "for any. After `reset`, changes have been lost and clients must request all data again. `bye` ends the stream of "
-    "a worker that shuts down. A `Last-Event-ID` resumes the stream if the worker still has its changes.",
+    description="The first event, `hello`, contains the `boot` id of the process. Each `changed` event contains `seq`, "
+    "`kinds` (`states`, `configs`, `topics`, `cluster` and others) and `connectors`: the names of the affected "
+    "connectors, or null if all may be affected. After a `reset` event, clients must reload all data, because changes "
+    "may have been lost. `bye` is the last event before the worker shuts down. A request with a `Last-Event-ID` header "
+    "resumes the stream if the worker still has all later changes.",
     query=(
         Query(
             name="wait_ms",
@@ -95,8 +96,8 @@ def endpoints(relay: MetricsRelay) -> list[Endpoint]:
         if services.streams.is_closed:
             raise Unavailable("The worker is shutting down.", retry_after_s=1)
         services.admission.admit(LimitedResource.STREAMS)
-        names = {kind for names in query.getlist("kinds") for kind in names.split(",") if kind}
-        kinds = frozenset(names) if "kinds" in query else None
+        requested = {kind for value in query.getlist("kinds") for kind in value.split(",") if kind}
+        kinds = frozenset(requested) if "kinds" in query else None
         return _EventStream(
             services.streams,
             relay.reading(request, kinds),
@@ -110,7 +111,7 @@ def endpoints(relay: MetricsRelay) -> list[Endpoint]:
 
 
 class _EventStream(Response):
-    """Response that streams events until the client disconnects, the time is over, or the worker shuts down."""
+    """Response that streams events until the client disconnects, `wait_ms` has elapsed, or the worker shuts down."""
 
     def __init__(
         self,
@@ -135,14 +136,14 @@ class _EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._relay, self._streams.reading(abort_function(scope)) as reader:
             client = _Client(receive, reader)
-            watch = asyncio.create_task(client.watch())
+            watch_task = asyncio.create_task(client.watch())
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async for chunk in self._events(reader, client):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
             finally:
-                watch.cancel()
+                watch_task.cancel()
 
     async def _events(self, reader: Reader, client: _Client) -> AsyncIterator[bytes]:
         """Yield encoded events until the stream ends."""
@@ -192,7 +193,7 @@ class _EventStream(Response):
         )
 
     def _events_since(self, reader: Reader) -> Iterator[bytes]:
-        """Yield an event per set of names; only the last one has an id, from which a reader may resume."""
+        """Yield one event per set of names. Only the last event has an id, from which a reader may resume."""
         changes = self._streams.take_changes(reader)
         seq = reader.position
         if changes is None:

@@ -1,4 +1,4 @@
-"""`/connectors`, `/connectors/{c}`, its config, status, target state and restart.
+"""`/connectors` and `/connectors/{c}`: configs, statuses, target states and restarts.
 
 GETs are rendered from the snapshot; all other requests are sent to the herder.
 
@@ -119,7 +119,7 @@ def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 )
 @from_snapshot
 def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
-    """GET /connectors/{c}/config: raw, as written."""
+    """GET /connectors/{c}/config: the config as written, with unresolved variables."""
     return view.connector_config(snapshot, connector_name(request))
 
 
@@ -133,7 +133,7 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         query=(
             Query(
                 name="expand",
-                description="Data to add to the states: automatic restarts and stalls, or metrics of the tasks.",
+                description="`supervision` adds automatic restarts and stalls; `progress` adds task metrics.",
                 schema={"type": "string", "enum": ["supervision", "progress"]},
                 is_repeatable=True,
             ),
@@ -205,10 +205,10 @@ async def _put_config(services: Services, request: Request) -> Response:
     body = await read_body(services, request)
     message = PutConfig(name=name, config=parse_config(body))
 
-    def put(created: bool) -> Response:  # noqa: FBT001 - the herder's complete reply
+    def respond_put(created: bool) -> Response:  # noqa: FBT001 - the herder's complete reply
         return _respond_written(services, name, created=created)
 
-    return await ask_or_forward(services, request, message, put, body=body)
+    return await ask_or_forward(services, request, message, respond_put, body=body)
 
 
 @endpoint(
@@ -356,4 +356,4 @@ ENDPOINTS = (
     _stop,
     _restart,
 )
-"""`/status` first: it is polled most, and routes are tried in order."""
+"""`/status` is first, because it is polled most and routes are tried in order."""

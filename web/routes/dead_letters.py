@@ -54,13 +54,13 @@ _MAX_READ_BYTES: Final = 256 * 1024 * 1024
 _READ_TIMEOUT_S: Final = 20.0
 """Time limit for reading the letters to show."""
 _REPLAY_TIMEOUT_S: Final = 60.0
-"""Time after which a replay writes no further letters."""
+"""Time limit after which a replay writes no further letters."""
 _RETRY_AFTER_S: Final = 5
 _PATH: Final = "/connectors/{connector}/dead-letters"
 
 
 def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
-    """Return the endpoints, which share their threads; none without `kafka`, so that requests get 404."""
+    """Return the endpoints, which share a thread pool. Without `kafka` there are none, and requests get 404."""
     if kafka is None:
         return []
     calls, letters = BlockingCalls(services, LimitedResource.DEAD_LETTERS, THREADS), _DeadLetterService(kafka)
@@ -107,9 +107,10 @@ def _replay(calls: BlockingCalls, letters: _DeadLetterService) -> Endpoint:
             name="replayDeadLetters",
             tag="dead letters",
             summary="Write dead letters back to their topics",
-            description="Continues after the letters replayed earlier, over REST or by `kraal dlq`. A request writes "
-            "for at most a minute; `left_to_replay` is the number of remaining letters. With the `from` of a dry run, "
-            "the request is rejected if those letters have been replayed since, so that repeating it has no effect.",
+            description="Continues after the letters that were replayed earlier, over REST or by `kraal dlq`. A "
+            "request writes for at most a minute; `left_to_replay` is the number of remaining letters. With the `from` "
+            "of a dry run, the request is rejected if those letters have been replayed since. Repeating such a request "
+            "therefore has no effect.",
             body=REPLAY,
             responses={200: REPLAY_RESULT},
             errors=(409, 503),
@@ -148,8 +149,8 @@ class _Connector:
     """Active topics (KIP-558)."""
 
     @property
-    def box(self) -> DeadLetterQueue:
-        """The connector's dead letters. Raises NoDeadLetters."""
+    def queue(self) -> DeadLetterQueue:
+        """The queue with the connector's dead letters. Raises NoDeadLetters."""
         return DeadLetterQueue(find_topic(self.name, self.config), self.name)
 
     def targets(self, kafka: LettersKafka) -> Targets:
@@ -166,7 +167,7 @@ def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
 
 
 class _DeadLetterService:
-    """Reads and replays dead letters. Thread-safe."""
+    """Service that reads and replays dead letters. Thread-safe."""
 
     def __init__(self, kafka: OpenKafka) -> None:
         self._open = kafka
@@ -177,17 +178,17 @@ class _DeadLetterService:
     def show(self, connector: _Connector, limit: int) -> dict[str, Any]:
         """Return the response to GET. Raises NotFound, Unavailable."""
         with _map_errors(), self._open(connector.config) as kafka:
-            box = connector.box
-            spans, remaining = _spans(kafka, box)
-            bounds = _ReadLimits()
+            queue = connector.queue
+            spans, remaining = _spans(kafka, queue)
+            read_limits = _ReadLimits()
             result = read_latest(
-                lambda window: bounds.read(kafka, box, window),
+                lambda window: read_limits.read(kafka, queue, window),
                 spans,
                 limit,
                 max_offsets=_MAX_SEARCHED,
             )
         return {
-            "topic": box.topic,
+            "topic": queue.topic,
             "letters": sum(span.count for span in spans.values()),
             "left_to_replay": _count(remaining),
             "searched": result.searched,
@@ -197,64 +198,68 @@ class _DeadLetterService:
     def replay(self, connector: _Connector, replay_request: ReplayRequest) -> dict[str, Any]:
         """Return the response to POST. Raises NotFound, Unavailable, Conflict."""
         until_s = time.monotonic() + _REPLAY_TIMEOUT_S
-        written: Counter[str] = Counter()
+        count_by_topic: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
         with _map_errors(), self._open(connector.config) as kafka:
-            box = connector.box
-            with self._exclusive_replay(box, dry_run=replay_request.dry_run):
-                _, remaining = _spans(kafka, box)
+            queue = connector.queue
+            with self._exclusive_replay(queue, dry_run=replay_request.dry_run):
+                _, remaining = _spans(kafka, queue)
                 start = {number: span.first for number, span in remaining.items() if span.count}
                 _check_start_offsets(replay_request, start, connector.name)
-                is_write = not replay_request.dry_run
+                should_write = not replay_request.dry_run
                 chunks = replay(
                     kafka,
-                    box,
+                    queue,
                     remaining,
                     connector.targets(kafka),
                     limit=replay_request.limit,
-                    write=is_write,
-                    remember=is_write,
+                    write=should_write,
+                    remember=should_write,
                     until_s=until_s,
                 )
                 for chunk in chunks:
                     for letter, target in chunk:
-                        written[target.topic] += 1
+                        count_by_topic[target.topic] += 1
                         if len(targets) < MAX_SHOWN:
-                            place = {"partition": letter.partition, "offset": letter.offset}
                             targets.append(
-                                {**place, "to_topic": target.topic, "to_partition": target.partition}
+                                {
+                                    "partition": letter.partition,
+                                    "offset": letter.offset,
+                                    "to_topic": target.topic,
+                                    "to_partition": target.partition,
+                                }
                             )
-                _, remaining = _spans(kafka, box)
+                _, remaining = _spans(kafka, queue)
         return {
-            "topic": box.topic,
+            "topic": queue.topic,
             "dry_run": replay_request.dry_run,
             **({"from": start} if replay_request.dry_run else {}),
-            "written": dict(sorted(written.items())),
+            "written": dict(sorted(count_by_topic.items())),
             "targets": targets,
             "left_to_replay": _count(remaining),
         }
 
     @contextmanager
-    def _exclusive_replay(self, box: DeadLetterQueue, *, dry_run: bool) -> Iterator[None]:
+    def _exclusive_replay(self, queue: DeadLetterQueue, *, dry_run: bool) -> Iterator[None]:
         """Prevent concurrent replays of the same letters, which would write them twice. Raises RetryableConflict."""
         if dry_run:
             yield
             return
         with self._lock:
-            if box.group in self._replaying:
+            if queue.group in self._replaying:
                 raise RetryableConflict(
-                    f"The dead letters of connector {box.connector} are being replayed; retry later."
+                    f"The dead letters of connector {queue.connector} are being replayed; retry later."
                 )
-            self._replaying.add(box.group)
+            self._replaying.add(queue.group)
         try:
             yield
         finally:
             with self._lock:
-                self._replaying.discard(box.group)
+                self._replaying.discard(queue.group)
 
 
 def _check_start_offsets(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
-    """Raise Conflict if a replay would not start at the expected offsets; other partitions may have new letters."""
+    """Raise Conflict if a replay would not start at the expected offsets. Other partitions are not checked."""
     expected = replay_request.start or {}
     if any(start.get(number) != offset for number, offset in expected.items()):
         raise Conflict(
@@ -281,13 +286,13 @@ def _map_errors() -> Iterator[None]:
 
 
 def _spans(
-    kafka: LettersKafka, box: DeadLetterQueue
+    kafka: LettersKafka, queue: DeadLetterQueue
 ) -> tuple[dict[int, OffsetRange], dict[int, OffsetRange]]:
     """Return the offsets of a topic and the offsets left to replay; both are empty if the topic does not exist."""
-    if box.topic not in kafka.partitions:
+    if queue.topic not in kafka.partitions:
         return {}, {}
-    spans = kafka.spans(box.topic)
-    return spans, uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
+    spans = kafka.spans(queue.topic)
+    return spans, uncommitted_offsets(spans, kafka.committed_offsets(queue.group, queue.topic))
 
 
 def _count(spans: Mapping[int, OffsetRange]) -> int:
@@ -302,19 +307,19 @@ class _ReadLimits:
         self._bytes_left = _MAX_READ_BYTES
 
     def read(
-        self, kafka: LettersKafka, box: DeadLetterQueue, spans: Mapping[int, OffsetRange]
+        self, kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange]
     ) -> Iterator[DeadLetter]:
-        """Yield the truncated letters of a box. Raises SearchLimitExceeded, KafkaUnavailable."""
-        for letter in kafka.read(box.topic, spans):
+        """Yield the letters of a queue, truncated to the size limit. Raises SearchLimitExceeded, KafkaUnavailable."""
+        for letter in kafka.read(queue.topic, spans):
             self._bytes_left -= len(letter.key or b"") + len(letter.value or b"")
             if self._bytes_left < 0 or time.monotonic() > self._until_s:
                 raise SearchLimitExceeded
-            if box.contains(letter):
+            if queue.contains(letter):
                 yield truncate(letter, _MAX_FIELD_BYTES)
 
 
 def _letters_within_limit(result: SearchResult) -> Iterator[dict[str, Any]]:
-    """Yield letters, the latest first, up to the maximum response size."""
+    """Yield letters, latest first, up to the maximum response size."""
     bytes_left = _MAX_BODY_BYTES
     for letter in reversed(result.letters):
         entry = {**to_json_object(letter), "truncated": dict(letter.truncated)}

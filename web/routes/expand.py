@@ -1,6 +1,6 @@
-"""Values of `expand` that add data outside the snapshot to Connect's responses: supervision and progress.
+"""Values of `expand` that add supervision and progress data to Connect's responses.
 
-Java ignores these values of `expand`. The responses are not cached.
+Java ignores these values. The data is not part of the snapshot, so the responses are not cached.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def with_status_parts(status: Handler) -> Handler:
 async def _expand(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, expand: Sequence[str]
 ) -> bytes:
-    """Return the encoded list with the requested parts, in their order; yields to other requests between chunks."""
+    """Return the encoded list with the requested parts in order. Yields to other requests between chunks."""
     progress = await gather_all_progress(services, request, reports, snapshot)
     expanded: dict[str, Any] = view.connectors_expanded(
         services.published.latest, expand, causes=wants_root_causes(request)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         name="explainConnector",
         tag="connectors",
         summary="Explain the workers and states of a connector and its tasks",
-        description="Merged over the leader and the workers that run the connector and its tasks.",
+        description="Merges the data of the leader and of the workers that run the connector and its tasks.",
         responses={200: EXPLANATION},
     ),
 )
@@ -49,10 +49,12 @@ async def _explain(services: Services, request: Request) -> Response:
         raise NotFound(f"Connector {name} not found")
     detection = services.stall_detection
     supervision = {} if detection is None else detection.status(snapshot, name)
-    own = explain(Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name)
+    own_explanation = explain(
+        Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name
+    )
     workers = _workers(snapshot, name) if should_ask_workers(services, request) else set()
     responses, silent = await ask_workers(services, request, workers, "", _parse_explanation)
-    return json_response({**merge(own, dict(responses)), "silent": [*silent]})
+    return json_response({**merge(own_explanation, dict(responses)), "silent": [*silent]})
 
 
 def _workers(snapshot: Snapshot, name: ConnectorName) -> set[WorkerId]:

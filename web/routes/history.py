@@ -1,7 +1,7 @@
 """`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: the journal over REST. Kraal's addition.
 
-Each worker returns the events since its startup: states and configs of all workers, and, for itself only, authors of
-requests, automatic restarts and, while it is the leader, the reasons for rebalances.
+Each worker returns the events since its startup. States and configs cover all workers. Authors of requests, automatic
+restarts and, on the leader, the reasons for rebalances cover only the worker itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SEQS: Final = range(2**53)
         name="getConnectorHistory",
         tag="connectors",
         summary="List the states of a connector and its tasks since the worker was started, with their causes",
-        description="Newest first. Also for a connector that was deleted.",
+        description="Newest first. Also available for deleted connectors.",
         query=(shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES), shapes.TASK),
         responses={200: shapes.HISTORY},
         errors=(400,),
@@ -73,7 +73,7 @@ async def _history(services: Services, request: Request) -> Response:
         name="getConnectorConfigs",
         tag="connectors",
         summary="Get the config of a connector and its earlier versions, without their secrets",
-        description="Newest first. Also for a connector that was deleted.",
+        description="Newest first. Also available for deleted connectors.",
         responses={200: shapes.CONFIGS},
     ),
 )
@@ -85,14 +85,14 @@ async def _configs(services: Services, request: Request) -> Response:
     recorded, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
     if not recorded.entries:
         _require_known(snapshot, name)
-    written = journal.configs.last_write(name)
+    last_write = journal.configs.last_write(name)
 
     def render() -> dict[str, Any]:
         current: dict[str, Any] | None = None
         if entry is not None:
             current = {
-                "ms": -1 if written is None else written.ms,
-                "by": "" if written is None else written.by,
+                "ms": -1 if last_write is None else last_write.ms,
+                "by": "" if last_write is None else last_write.by,
                 "config": hide(entry.config, hidden_keys(services.registry, entry.config)),
             }
         earlier = [
@@ -110,13 +110,13 @@ async def _configs(services: Services, request: Request) -> Response:
     Operation(
         name="getEvents",
         tag="worker",
-        summary="List what happened on this worker: rebalances, states, configs, restarts and others",
-        description="Oldest first: the first events after a number, or without one the latest.",
+        summary="List the events of this worker: rebalances, states, configs, restarts and others",
+        description="Oldest first. With `after`, the first events after that one; otherwise the latest events.",
         query=(
             shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES),
             Query(
                 name="after",
-                description="The `seq` of an event: those after it.",
+                description="The `seq` of an event; returns the events after this one.",
                 schema={"type": "integer", "minimum": 0, "maximum": _SEQS[-1]},
             ),
         ),

@@ -3,7 +3,8 @@
 Both are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no password,
 so any client can send them. Requests are therefore rejected before the body is read if the worker's mode or the headers
 are wrong. The signature covers the raw body and is verified before the body is parsed and before any look-up, so that
-unauthenticated clients get no information about connectors. (Java parses first.) Both steps run on a separate thread.
+unauthenticated clients get no information about connectors. (Java parses first.) The signature of task configs is
+verified on a separate thread, which then parses them.
 
 Unsigned requests are rejected while the group's protocol is unknown; otherwise a starting worker would accept requests
 from any client. In a group without signatures, a worker with password authentication rejects internal requests unless
@@ -125,8 +126,8 @@ def _parse_signature(services: Services, request: Request) -> ParsedSignature | 
             return None
         raise BadRequest(
             "Internal request missing required signature: this worker requires passwords, but the group's protocol "
-            "is one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
-            "internal.requests.unsigned=allow on this one."
+            "has no signatures. Set connect.protocol to sessioned or static on all workers, or set "
+            "internal.requests.unsigned=allow on this worker."
         )
     key = snapshot.config.session_key
     headers = request.headers

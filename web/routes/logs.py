@@ -1,7 +1,7 @@
-"""`GET /connectors/{c}/logs`: the latest log lines of a connector, of all workers that run it. Kraal's addition.
+"""`GET /connectors/{c}/logs`: the latest log lines of a connector on all workers that run it. Kraal's addition.
 
-Each worker has its own lines. The worker that receives the request merges them by time and returns in `next` a position
-per worker. A reader that continues from there misses no line, even if the workers' clocks differ.
+Each worker has its own lines. The worker that receives the request merges them by time and returns in `next` one
+position per worker. A client that continues from these positions misses no line, even if the workers' clocks differ.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class WorkerLines:
     Operation(
         name="getConnectorLogs",
         tag="connectors",
-        summary="List the latest log lines of a connector and its tasks, of all workers that run them",
-        description="The latest lines, or with `after` the first lines after a position; oldest first.",
+        summary="List the latest log lines of a connector and its tasks on all workers that run them",
+        description="Oldest first. With `after`, the first lines after a position; otherwise the latest lines.",
         query=(
             shapes.limit(_MAX_LINES, _DEFAULT_LINES),
             shapes.TASK,
@@ -135,11 +135,11 @@ async def _logs(services: Services, request: Request) -> Response:
     lines_by_worker, silent = {own_id: _local_lines(services, name, log_query, own_id)}, list[WorkerId]()
     if should_ask_workers(services, request):
         other_workers = instance_workers(snapshot.status.statuses.get(name, ConnectorStatuses())) - {own_id}
-        responses, unanswered = await ask_workers(
-            services, request, other_workers, _query(request), _parse_answer
+        responses, silent_workers = await ask_workers(
+            services, request, other_workers, _query(request), _parse_response
         )
         lines_by_worker.update(responses)
-        silent = [*unanswered]
+        silent = [*silent_workers]
     if name not in snapshot.config.connectors and not any(each.lines for each in lines_by_worker.values()):
         raise NotFound(f"Connector {name} not found")
     return json_response({**merge_lines(lines_by_worker, log_query), "silent": silent})
@@ -205,16 +205,18 @@ def _local_lines(
     recorded = services.journal.lines.read(name)
     level = 0 if log_query.level is None else parse_level(log_query.level) or 0
     after = -1 if log_query.after is None else log_query.after.position_on(own_id)
-    matching = [
+    matching_lines = [
         line.to_json(own_id)
         for line in recorded.entries
         if line.level >= level and line.id > after and (log_query.task is None or line.task == log_query.task)
     ]
-    selected = matching[-log_query.limit :] if log_query.after is None else matching[: log_query.limit]
+    selected = (
+        matching_lines[-log_query.limit :] if log_query.after is None else matching_lines[: log_query.limit]
+    )
     return WorkerLines(selected, recorded.dropped)
 
 
-def _parse_answer(body: object) -> WorkerLines | None:
+def _parse_response(body: object) -> WorkerLines | None:
     """Parse another worker's response; return None if it is malformed."""
     match body:
         case {"lines": [*parts], "dropped": int(dropped)}:

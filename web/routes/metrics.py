@@ -27,7 +27,7 @@ Gather = Callable[[], Sequence[Future[Any]]]
 
 
 def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpoint]:
-    """Return the endpoint, none without `scrape`. `gather` is called before each scrape."""
+    """Return the endpoint, or none without `scrape`. `gather` is called before each scrape."""
     if scrape is None:
         return []
 
@@ -48,7 +48,7 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
     async def metrics(services: Services, request: Request) -> Response:
         """GET /metrics; always in the text format regardless of `Accept`, like other exporters.
 
-        Concurrent requests share one scrape, because each takes some megabytes.
+        Concurrent requests share one scrape, because each scrape requires several megabytes.
         """
         del services, request
         nonlocal pending

@@ -42,7 +42,7 @@ _LAG: Final = "lag"
     ),
 )
 async def _show(services: Services, request: Request) -> Response:
-    """GET: answered by any worker."""
+    """GET /connectors/{c}/offsets; any worker responds without forwarding."""
     name = connector_name(request)
     if _LAG in request.query_params.getlist("expand"):
         lags = await ask_herder(services, ShowLags(name=name))
@@ -68,7 +68,7 @@ async def _show(services: Services, request: Request) -> Response:
     ),
 )
 async def _alter(services: Services, request: Request) -> Response:
-    """PATCH: store the offsets in the body, delete those with null, keep all others."""
+    """PATCH /connectors/{c}/offsets: store the given offsets, delete offsets given as null, keep all others."""
     name = connector_name(request)
     body = await read_body(services, request)
     message = AlterOffsets(name=name, offsets=parse_offsets(body))
@@ -87,7 +87,7 @@ async def _alter(services: Services, request: Request) -> Response:
     ),
 )
 async def _reset(services: Services, request: Request) -> Response:
-    """DELETE: delete all offsets."""
+    """DELETE /connectors/{c}/offsets: delete all offsets."""
     return await ask_or_forward(services, request, ResetOffsets(name=connector_name(request)), _message)
 
 

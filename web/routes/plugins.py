@@ -33,7 +33,7 @@ _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
 
 
 def endpoints(services: Services) -> list[Endpoint]:
-    """Return the plugin endpoints, which share their threads."""
+    """Return the plugin endpoints, which share a thread pool."""
     threads = BlockingCalls(services, LimitedResource.PLUGINS, services.settings.validation_threads)
     return [_list(threads), _describe(threads), _validate(threads), _connector_parts(threads)]
 
@@ -56,7 +56,7 @@ def _list(threads: BlockingCalls) -> Endpoint:
                 ),
                 Query(
                     name="expand",
-                    description="With `runtime`: add what runs each plugin, the JVM of Java plugins or Python.",
+                    description="`runtime` adds the runtime of each plugin: `java` or `python`.",
                     schema={"type": "string", "enum": [_RUNTIME]},
                 ),
             ),
@@ -66,9 +66,11 @@ def _list(threads: BlockingCalls) -> Endpoint:
     )
     async def get(services: Services, request: Request) -> Response:
         connectors_only = is_true(request, "connectorsOnly", default=True)
-        expand = _RUNTIME in request.query_params.getlist("expand")
+        with_runtime = _RUNTIME in request.query_params.getlist("expand")
         plugins = await threads.run(
-            lambda: _plugin_infos(services.registry, connectors_only=connectors_only, with_runtime=expand)
+            lambda: _plugin_infos(
+                services.registry, connectors_only=connectors_only, with_runtime=with_runtime
+            )
         )
         return json_response(plugins)
 
@@ -76,7 +78,7 @@ def _list(threads: BlockingCalls) -> Endpoint:
 
 
 def _plugin_infos(registry: Registry, *, connectors_only: bool, with_runtime: bool) -> list[dict[str, Any]]:
-    """Return the plugins without duplicates of the same version."""
+    """Return the plugins without duplicates (same class, type and version)."""
     plugins = {
         (each.name, each.kind, each.version): each
         for each in registry.plugins(connectors_only=connectors_only)
@@ -132,7 +134,7 @@ def _validate(threads: BlockingCalls) -> Endpoint:
             name="validatePluginConfig",
             tag="plugins",
             summary="Validate a connector config",
-            description="The response lists the config's errors, and is 200 even if there are some.",
+            description="The response lists the errors of the config; its status is 200 even if there are errors.",
             body="SentConfig",
             responses={200: "ConfigInfos"},
         ),
@@ -155,14 +157,14 @@ def _connector_parts(threads: BlockingCalls) -> Endpoint:
         Operation(
             name="listConnectorParts",
             tag="connectors",
-            summary="List the plugins that a connector's config names, in the versions that run",
+            summary="List the plugins that a connector's config names, with their running versions",
             responses={200: list_of(ref("ConnectorPart"))},
             errors=(503,),
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        stored = view.connector_config(await live_snapshot(services), connector_name(request))
-        config = {key: text for key, text in stored.items() if isinstance(text, str)}
+        stored_config = view.connector_config(await live_snapshot(services), connector_name(request))
+        config = {key: text for key, text in stored_config.items() if isinstance(text, str)}
         plugins = await threads.run(
             lambda: list_parts(services.registry, config, services.settings.converters)
         )

@@ -1,7 +1,7 @@
 """Task metrics of all workers: `expand=progress` and `GET /connectors/{c}/series`. Kraal's addition.
 
-Only the worker that runs a task has its metrics, so a request is sent to the other workers. Requests within the same
-second share one response, unless `GET /changes` has reported changed metrics in between.
+Only the worker that runs a task has the task's metrics, so each request is also sent to the other workers. Requests
+within the same second share one response, unless `GET /changes` has reported changed metrics in between.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ async def gather_all_progress(
         own_id, statuses = snapshot.worker_id, snapshot.status.statuses
         if not should_ask_workers(services, request):
             own_progress = await _own_progress(reports, snapshot)
-            here = {
+            local_names = {
                 name
                 for name, worker_statuses in statuses.items()
                 if own_id in instance_workers(worker_statuses)
             } | own_progress.keys()
-            return {name: merge([own_progress.get(name, ConnectorProgress())], ()) for name in here}
+            return {name: merge([own_progress.get(name, ConnectorProgress())], ()) for name in local_names}
         other_workers = all_workers(snapshot) - {own_id}
         responses, _ = await ask_workers(services, request, other_workers, _QUERY, _parse_all_progress)
         own_progress, responses_by_worker = await _own_progress(reports, snapshot), dict(responses)
@@ -116,7 +116,7 @@ def _merge_one(
     own_progress: Mapping[ConnectorName, ConnectorProgress],
     responses: Mapping[WorkerId, Mapping[str, ConnectorProgress]],
 ) -> dict[str, Any]:
-    """Merge the progress of one connector; its workers that did not report it are silent."""
+    """Merge the progress of one connector; `workers` without a report are silent."""
     reports = {worker: response[name] for worker, response in responses.items() if name in response}
     silent = sorted(workers - reports.keys() - {own_id})
     return merge([own_progress.get(name, ConnectorProgress()), *reports.values()], silent)
@@ -129,11 +129,11 @@ def _merge_one(
         name="getConnectorSeries",
         tag="connectors",
         summary="Get the metrics of a connector's tasks over the last ten minutes",
-        description="One sample each 5 seconds, merged over the workers that have run the tasks.",
+        description="Each sample covers 5 seconds. Samples are merged over the workers that have run the tasks.",
         query=(
             Query(
                 name="since_ms",
-                description="Only samples that began at this time or later; milliseconds since the epoch.",
+                description="Start of the earliest sample to return, in milliseconds since the epoch.",
                 schema={**NUMBER, "minimum": 0, "maximum": 10**15 - 1},
             ),
         ),

@@ -1,7 +1,7 @@
 """Supervision data in addition to Connect's states: `GET /connectors/{c}/status?expand=supervision`. Kraal's addition.
 
-Only the owner of an instance has this data, so it is requested from all workers named in the statuses. The responses
-change over time and are not cached.
+Only the worker that runs an instance has this data, so it is requested from all workers named in the statuses. The
+responses are not cached, because the data changes over time.
 """
 
 from __future__ import annotations

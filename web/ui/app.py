@@ -147,7 +147,7 @@ def standalone(app: DashboardApp) -> Starlette:
 
 
 class _RawPathMiddleware:
-    """Makes the route table match undecoded paths."""
+    """Middleware that makes the route table match undecoded paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

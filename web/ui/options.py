@@ -21,10 +21,16 @@ class DashboardOptions:
     rest_url: str = ""
     """URL of the REST API in commands to copy; if empty, the address that the browser uses."""
     read_only: bool = False
-    """Hides and rejects all actions."""
-    hosts: frozenset[str] | None = None
-    """Allowed values of `Host`, in lower case and without port, against DNS rebinding; None allows all."""
+    """Whether all actions are hidden and rejected."""
+    allowed_hosts: frozenset[str] | None = None
+    """Host names accepted in the `Host` header, in lower case and without a port; None allows all.
+
+    Prevents DNS rebinding.
+    """
     version: str = __version__
     max_form_bytes: int = 1_000_000
     count_body: Callable[[Any, int], None] | None = None
-    """Counts body bytes of a request (by ASGI scope) until its response is sent; raises Unavailable over the limit."""
+    """Counts received body bytes of a request, identified by its ASGI scope. Raises Unavailable over the limit.
+
+    The bytes count towards the limit until the response is sent.
+    """

@@ -85,7 +85,7 @@ _TEMPLATE_CACHE: Final = _TemplateCache()
 
 
 class Rendering:
-    """Renders templates. `static` maps static file names to URLs; `shared` has values for all templates."""
+    """Renderer of templates. `static` maps static file names to URLs; `shared` has values for all templates."""
 
     def __init__(self, static: Callable[[str], str], shared: Mapping[str, Any]) -> None:
         self._environment = Environment(

@@ -24,7 +24,7 @@ from web.ui.features import Features
 from web.ui.memory import DashboardState
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, unescape_segment, url
-from web.ui.sources.api import Caller, RequestRejected, Source, SourceUnavailable
+from web.ui.sources.api import Caller, Source, SourceUnavailable
 from web.ui.sources.per_request import RecordingSource
 from web.ui.views.copy_as import Request as CopiedRequest
 from web.ui.views.copy_as import Snippet, curl, join_copies
@@ -131,13 +131,13 @@ class Visit:
             raise BadRequest("The form is not valid UTF-8 or has too many fields.") from exc
 
     def curl(self, request: CopiedRequest) -> Snippet:
-        """Return a REST request as a curl command; secrets in its body must be masked."""
+        """Return a REST request as a curl command. Secrets in its body must already be masked."""
         base = self.options.rest_url or f"{self.request.url.scheme}://{self.request.url.netloc}"
         return curl(request, base, passwords=self.caller.authorization is not None)
 
     def curl_copies(self) -> list[Snippet]:
         """Return the requests behind the page as curl commands."""
-        return join_copies([self.curl(each) for each in self.source.read])
+        return join_copies([self.curl(each) for each in self.source.get_requests])
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
         """Return a redirect to a page, as after an action."""
@@ -208,8 +208,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "result": None,
         "path": request.url.path,
         "curl": [],
-        "away": isinstance(error, SourceUnavailable),
-        "refused": isinstance(error, RequestRejected),
+        "is_unavailable": isinstance(error, SourceUnavailable),
         "status": int(status),
         "text": text,
     }

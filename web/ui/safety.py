@@ -1,9 +1,9 @@
 """Outermost middleware of the dashboard: security headers, and protection against cross-site requests.
 
-There are no cookies: browsers send passwords (basic authentication) with requests from any site, and without passwords
-anyone who can reach the worker may use it. In both cases another site must not act through the user's browser. Fetch
-metadata names the site, but browsers omit it on plain http except for localhost; then `Origin` decides, which all
-browsers send with POST.
+The dashboard uses no cookies. With basic authentication, browsers send the password with requests from any site.
+Without authentication, any client that can reach the worker may use the API. In both cases, other sites must not act
+through the user's browser. Fetch metadata names the requesting site, but browsers omit it on plain HTTP except for
+localhost. Without fetch metadata, the `Origin` header decides, which all browsers send with POST.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
 class SecurityMiddleware:
-    """Adds security headers to every response and rejects cross-site requests."""
+    """Middleware that adds security headers to every response and rejects cross-site requests."""
 
     def __init__(self, app: ASGIApp, options: DashboardOptions) -> None:
         self._app = app
@@ -55,11 +55,11 @@ class SecurityMiddleware:
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
-        refused = rejection(scope["method"], _headers_by_name(scope), self._options)
-        if refused is None:
+        refusal = rejection(scope["method"], _headers_by_name(scope), self._options)
+        if refusal is None:
             await self._app(scope, receive, send_with_headers)
         else:
-            status, text = refused
+            status, text = refusal
             await Response(text + "\n", status, media_type="text/plain")(scope, receive, send_with_headers)
 
 
@@ -68,7 +68,7 @@ def rejection(
 ) -> tuple[HTTPStatus, str] | None:
     """Return the status and text with which to reject a request; None if it is allowed. Pure."""
     host = headers.get("host", "")
-    if options.hosts is not None and _parse_host_name(host) not in options.hosts:
+    if options.allowed_hosts is not None and _parse_host_name(host) not in options.allowed_hosts:
         text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
         return HTTPStatus.MISDIRECTED_REQUEST, text
     if method in _SAFE:
@@ -83,7 +83,7 @@ def rejection(
         return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Only forms are supported: {FORM}."
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > options.max_form_bytes:
-        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A form may have {options.max_form_bytes} bytes at most."
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A form may have at most {options.max_form_bytes} bytes."
     return None
 
 
@@ -110,7 +110,7 @@ def _parse_host_name(host: str) -> str:
 
 
 def _headers_by_name(scope: Scope) -> dict[str, str]:
-    """Return the headers by name; values of repeated headers are joined, so that they match no allowed value."""
+    """Return the headers by name. Values of a repeated header are joined, so that they match no allowed value."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1"), value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""Static files below `/ui/static/HASH/NAME`: cached forever, because the URL contains a hash; compressed in memory."""
+"""Static files at `/ui/static/HASH/NAME`. Browsers cache them forever, because the URL contains a content hash."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A static file in both encodings."""
+    """A static file, uncompressed and compressed with gzip."""
 
     content_type: str
     body: bytes

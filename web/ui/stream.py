@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 PING_INTERVAL_S: Final = 15.0
 SEND_TIMEOUT_S: Final = 5.0
-"""Timeout after which the connection of a stalled browser is aborted; shutdown of the worker waits for it."""
+"""Timeout after which the connection of a stalled browser is aborted. A stopping worker may wait this long."""
 _MAX_STREAMS: Final = 200
 """Maximum number of open streams."""
 
@@ -50,7 +50,7 @@ class Streams:
         return _EventStream(self._events(changes), abort_function(request.scope), self._send_timeout_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
-        """Yield the events, and pings while there are none, which detect closed connections."""
+        """Yield the events. Pings during idle periods detect closed connections."""
         self._open += 1
         next_change = asyncio.ensure_future(anext(changes))
         try:

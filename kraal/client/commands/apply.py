@@ -72,19 +72,19 @@ def apply(
     require_connectors(manifests, prunes=prunes)
     live = LiveConfigs(rest)
     results: list[Result] = []
-    for each in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
-        results.append(each)
-        _print_result(each, style, dry_run=dry_run)
-    failed = bool(manifests.errors) or any(each.action is Action.FAILED for each in results)
+    for result in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
+        results.append(result)
+        _print_result(result, style, dry_run=dry_run)
+    failed = bool(manifests.errors) or any(result.action is Action.FAILED for result in results)
     if prunes and manifests.errors:
         print_error("skipping --prune because some files are invalid")
     elif prunes:
-        for each in prune(rest, live, manifests.connectors, dry_run=dry_run):
-            results.append(each)
-            _print_result(each, style, dry_run=dry_run)
-            failed = failed or each.action is Action.FAILED
+        for result in prune(rest, live, manifests.connectors, dry_run=dry_run):
+            results.append(result)
+            _print_result(result, style, dry_run=dry_run)
+            failed = failed or result.action is Action.FAILED
     if style != "table":
-        emit([_as_data(each, dry_run=dry_run) for each in results], style)
+        emit([_as_data(result, dry_run=dry_run) for result in results], style)
     if (
         waits
         and not dry_run
@@ -116,12 +116,12 @@ def _wait(
     rest: Rest, manifests: Sequence[Manifest], results: Sequence[Result], timeout_s: float, *, quiet: bool
 ) -> bool:
     """Wait for the applied connectors; paused or stopped connectors are expected to keep their state."""
-    actions = {each.name: each.action for each in results}
+    actions = {result.name: result.action for result in results}
     states: dict[str, str] = {}
-    for each in manifests:
-        if actions.get(each.name) is Action.CREATED:
-            states[each.name] = each.initial_state or "RUNNING"
-        elif actions.get(each.name) in (Action.CONFIGURED, Action.UNCHANGED):
-            states[each.name] = current_target(fetch_one(rest, each.name))
+    for manifest in manifests:
+        if actions.get(manifest.name) is Action.CREATED:
+            states[manifest.name] = manifest.initial_state or "RUNNING"
+        elif actions.get(manifest.name) in (Action.CONFIGURED, Action.UNCHANGED):
+            states[manifest.name] = current_target(fetch_one(rest, manifest.name))
     settle_s = {name: SETTLE_S for name in states if actions[name] is Action.CONFIGURED}
     return wait_for(rest, states, settle_s=settle_s, timeout_s=timeout_s, quiet=quiet)

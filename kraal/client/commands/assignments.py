@@ -30,8 +30,8 @@ _MS = 1000
 def assignments(rest: Rest, *, style: str) -> None:
     """Show the workers of the cluster, their static assignments (KIP-987), connectors and tasks.
 
-    Also shows unassigned connectors and tasks with the reason, and the last ten rebalances with their causes, as far
-    as seen by the leader. Any worker accepts the request and forwards it to the leader.
+    Also shows unassigned connectors and tasks with the reason, and the causes of the last ten rebalances, as far as the
+    leader knows them. Any worker accepts the request and forwards it to the leader.
     """
     try:
         response: dict[str, Any] = rest.get("admin", "assignments")
@@ -57,31 +57,31 @@ def assignments(rest: Rest, *, style: str) -> None:
 
 
 def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for each in workers:
+    for worker in workers:
         static = None
-        if each["kind"] == "static":
-            static = [*each["static_connectors"], *each["static_tasks"]]
+        if worker["kind"] == "static":
+            static = [*worker["static_connectors"], *worker["static_tasks"]]
         yield (
-            str(each["url"]),
-            each["kind"],
+            str(worker["url"]),
+            worker["kind"],
             "-" if static is None else ", ".join(static),
-            ", ".join([*each["connectors"], *each["tasks"]]) or "-",
+            ", ".join([*worker["connectors"], *worker["tasks"]]) or "-",
         )
 
 
 def _waiting_rows(waiting: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for each in waiting:
-        task = "" if each["task"] is None else f"-{each['task']}"
-        yield f"{each['connector']}{task}", each["reason"]
+    for instance in waiting:
+        task = "" if instance["task"] is None else f"-{instance['task']}"
+        yield f"{instance['connector']}{task}", instance["reason"]
 
 
 def _earlier_rows(rebalances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for each in rebalances:
+    for rebalance in rebalances:
         yield (
-            _format_time(each["completed_ms"]),
-            str(each["generation"]),
-            each["leader"] or "-",
-            each["reason"] or "not known: another worker led",
+            _format_time(rebalance["completed_ms"]),
+            str(rebalance["generation"]),
+            rebalance["leader"] or "-",
+            rebalance["reason"] or "unknown: another worker was the leader",
         )
 
 

@@ -23,7 +23,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script with which a shell completes commands, options, connectors, plugins and loggers.
+    """Print a script that lets a shell complete commands, options, connectors, plugins and loggers.
 
     Names come from the worker that --url or KRAAL_URL specifies; the request times out after two seconds.
     """

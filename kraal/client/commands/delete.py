@@ -58,5 +58,7 @@ def delete(
     def missing(error: RequestRejected) -> bool:
         return ignore_missing and error.is_not_found
 
-    succeeded = for_each([*names, *(each.name for each in manifests.connectors)], send, ignore=missing)
+    succeeded = for_each(
+        [*names, *(manifest.name for manifest in manifests.connectors)], send, ignore=missing
+    )
     exit_with_status(succeeded=succeeded and not manifests.errors)

@@ -57,8 +57,8 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
 
     succeeded = for_each(names, add)
     if style == "table":
-        for number, each in enumerate(descriptions):
-            click.echo(("\n" if number else "") + "\n".join(_sections(each)))
+        for number, description in enumerate(descriptions):
+            click.echo(("\n" if number else "") + "\n".join(_sections(description)))
     elif descriptions:
         emit(descriptions[0] if len(names) == 1 else descriptions, style)
     exit_with_status(succeeded=succeeded)
@@ -100,9 +100,9 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
             raise
         return []
     return [
-        {key: each[key] for key in ("part", "class", "version")}
-        for each in parts
-        if each["runtime"] == "java"
+        {key: part[key] for key in ("part", "class", "version")}
+        for part in parts
+        if part["runtime"] == "java"
     ]
 
 
@@ -130,15 +130,17 @@ def _summary_lines(description: dict[str, Any]) -> list[str]:
 
     lines += [f"  {line}" for line in to_yaml(dict(sorted(description["config"].items()))).splitlines()]
     if parts := description.get("java_plugins"):
-        lines += ["Java plugins, run by Kafka's Worker in a JVM of their own:"]
-        rows = [(each["part"], each["class"], each["version"] or "-") for each in parts]
+        lines += ["Java plugins, run by Kafka's Worker in a separate JVM:"]
+        rows = [(part["part"], part["class"], part["version"] or "-") for part in parts]
         lines += [f"  {line}" for line in table(("PART", "CLASS", "VERSION"), rows)]
     return lines
 
 
 def _task_lines(status: Status) -> list[str]:
     rows = [
-        (task, each.state, each.worker) for (_, task), each in instances({"": status}).items() if task != "-"
+        (task, instance.state, instance.worker)
+        for (_, task), instance in instances({"": status}).items()
+        if task != "-"
     ]
     if not rows:
         return ["Tasks:   none"]

@@ -64,22 +64,24 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     live, secrets = LiveConfigs(rest), Secrets(rest)
     differences: list[dict[str, Any]] = []
     has_errors = bool(manifests.errors)
-    for each in manifests.connectors:
+    for manifest in manifests.connectors:
         try:
-            config, declared = live.config(each.name), secrets.keys_of(each.config)
+            config, declared = live.config(manifest.name), secrets.keys_of(manifest.config)
         except (RequestRejected, NoResponse) as error:
-            print_error(error, about=each.name)
+            print_error(error, about=manifest.name)
             has_errors = True
             continue
-        action = action_for(config, each.config)
+        action = action_for(config, manifest.config)
         if action is not Action.UNCHANGED:
-            changes = changed_keys(config, each.config, declared)
-            differences.append({"name": each.name, "action": action, "file": each.where, "keys": changes})
+            changes = changed_keys(config, manifest.config, declared)
+            differences.append(
+                {"name": manifest.name, "action": action, "file": manifest.where, "keys": changes}
+            )
         if style == "table":
-            titles = f"{each.name} at {rest.target.url}", f"{each.name} in {each.where}"
-            emit_diff(difference((titles[0], config), (titles[1], each.config), declared))
+            titles = f"{manifest.name} at {rest.target.url}", f"{manifest.name} in {manifest.where}"
+            emit_diff(difference((titles[0], config), (titles[1], manifest.config), declared))
     if prunes and not manifests.errors:
-        names_in_files = {each.name for each in manifests.connectors}
+        names_in_files = {manifest.name for manifest in manifests.connectors}
         for name in (name for name in live.names if name not in names_in_files):
             config = live.config(name) or {}
             declared = secrets.keys_of(config)
@@ -89,6 +91,6 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
                 titles = f"{name} at {rest.target.url}", f"{name} in no file"
                 emit_diff(difference((titles[0], config), (titles[1], None), declared))
     if style != "table":
-        emit([{**each, "action": str(each["action"])} for each in differences], style)
+        emit([{**entry, "action": str(entry["action"])} for entry in differences], style)
     if has_errors or differences:
         raise click.exceptions.Exit(DIFF_ERROR if has_errors else DIFFERS)

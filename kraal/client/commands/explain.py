@@ -15,7 +15,7 @@ from kraal.core.errors import KraalError
 from kraal.core.ids import TaskId
 from kraal.core.printable import printable
 
-_MS = 1000
+_MS_PER_SECOND = 1000
 
 
 @click.command(
@@ -34,13 +34,13 @@ _MS = 1000
 def explain(rest: Rest, name: str, *, style: str) -> None:
     """Explain why a connector and its tasks run where they run, and why they are in their states.
 
-    NAME is a connector, or a task such as orders-source-0. Shows the decision that assigned each to its worker, or why
-    it waits, and the reasons for its state with its last events: target state, failures, restarts, stalls. Any worker
-    can be queried: it asks the leader and the workers that run the connector.
+    NAME is a connector, or a task such as orders-source-0. For the connector and each task, shows why it was assigned
+    to its worker, or why it is waiting, and the reasons for its state with the latest events: target state, failures,
+    restarts, stalls. Any worker accepts the request; it queries the leader and the workers that run the connector.
     """
     response, task = _ask(rest, name)
     if task is not None:
-        response = {**response, "tasks": [each for each in response["tasks"] if each["id"] == task.task]}
+        response = {**response, "tasks": [entry for entry in response["tasks"] if entry["id"] == task.task]}
         if not response["tasks"]:
             raise KraalError(f"Task {name} not found; connector {task.connector} has no task {task.task}.")
     if style != "table":
@@ -100,14 +100,14 @@ def _instance(instance: Mapping[str, Any]) -> Iterator[str]:
     yield printable(f"  State:   {instance['state'] or 'none yet'}{worker}")
     first, *others = _placement_lines(instance["placement"])
     yield printable(f"  Where:   {first}")
-    yield from (printable(f"           {each}") for each in others)
+    yield from (printable(f"           {line}") for line in others)
     for number, reason in enumerate(instance["reasons"]):
         yield printable(f"  {'Why:' if number == 0 else '    '}     {reason['text']}")
     if instance["events"]:
         yield "  Events:"
     for event in instance["events"]:
-        by = f" ({event['by']})" if event["by"] else ""
-        yield printable(f"    {_format_time(event['ms'])}  {event['text']}{by}")
+        user = f" ({event['by']})" if event["by"] else ""
+        yield printable(f"    {_format_time(event['ms'])}  {event['text']}{user}")
 
 
 def _placement_lines(placement: Mapping[str, Any] | None) -> list[str]:
@@ -117,11 +117,11 @@ def _placement_lines(placement: Mapping[str, Any] | None) -> list[str]:
     if placement["worker"]:
         lines.append(f"Assigned to {placement['worker']}")
     if placement["rebalance"]:
-        lines.append(f"Reason of the rebalance: {placement['rebalance']}")
+        lines.append(f"Rebalance reason: {placement['rebalance']}")
     if placement["until_ms"] is not None:
-        lines.append(f"Waits until {_format_time(placement['until_ms'])} at most")
+        lines.append(f"Waits until {_format_time(placement['until_ms'])} at the latest")
     return lines
 
 
 def _format_time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")
+    return datetime.fromtimestamp(ms / _MS_PER_SECOND, UTC).isoformat(" ", "seconds")

@@ -92,9 +92,9 @@ def _show_levels(levels: dict[str, Any], style: str) -> None:
 
 
 def _level_rows(levels: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, each in levels.items():
-        modified = each.get("last_modified")
+    for name, entry in levels.items():
+        modified = entry.get("last_modified")
         time = (
             "-" if modified is None else datetime.fromtimestamp(modified / _MS, UTC).isoformat(" ", "seconds")
         )
-        yield name, str(each["level"]), time
+        yield name, str(entry["level"]), time

@@ -47,7 +47,7 @@ def offsets() -> None:
 @output_option
 @with_rest
 def get(rest: Rest, name: str, *, style: str) -> None:
-    """Show the offsets of a connector in any state, of a sink also how far they are behind (Kraal's workers only).
+    """Show the offsets of a connector in any state, and the lag of a sink (Kraal workers only).
 
     `kraal offsets alter -f` reads the output of -o json.
     """
@@ -56,7 +56,7 @@ def get(rest: Rest, name: str, *, style: str) -> None:
         emit(response, style)
         return
     entries = response["offsets"]
-    is_sink = bool(entries) and all(set(each["partition"]) == _SINK for each in entries)
+    is_sink = bool(entries) and all(set(entry["partition"]) == _SINK for entry in entries)
     head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
 
@@ -64,15 +64,16 @@ def get(rest: Rest, name: str, *, style: str) -> None:
 def _rows(entries: Sequence[Any], *, is_sink: bool) -> Iterator[tuple[str, ...]]:
     if is_sink:
         rows = [
-            (each["partition"]["kafka_topic"], each["partition"]["kafka_partition"], each) for each in entries
+            (entry["partition"]["kafka_topic"], entry["partition"]["kafka_partition"], entry)
+            for entry in entries
         ]
-        for topic, partition, each in sorted(rows, key=lambda row: (str(row[0]), int(row[1]))):
-            lag = each.get("lag")
-            offset = (each["offset"] or {}).get("kafka_offset", NONE)
+        for topic, partition, entry in sorted(rows, key=lambda row: (str(row[0]), int(row[1]))):
+            lag = entry.get("lag")
+            offset = (entry["offset"] or {}).get("kafka_offset", NONE)
             yield str(topic), str(partition), str(offset), NONE if lag is None else str(lag)
     else:
         yield from sorted(
-            (_compact_json(each["partition"]), _compact_json(each["offset"])) for each in entries
+            (_compact_json(entry["partition"]), _compact_json(entry["offset"])) for entry in entries
         )
 
 
@@ -170,7 +171,7 @@ def _read_offsets_file(path: str) -> Any:
         raise BadRequest(
             f"""Invalid content of '{path}'; expected {{"offsets": […]}} as `kraal offsets get -o json` prints it."""
         )
-    return {"offsets": [_without_lag(each) for each in content["offsets"]]}
+    return {"offsets": [_without_lag(entry) for entry in content["offsets"]]}
 
 
 def _without_lag(entry: Any) -> Any:

@@ -83,10 +83,10 @@ def patch(
 
 def _parse_assignments(assignments: Sequence[str]) -> dict[str, str | None]:
     changes: dict[str, str | None] = {}
-    for each in assignments:
-        key, equals, value = each.partition("=")
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"Invalid argument '{printable(each)}'; expected KEY=VALUE.")
+            raise click.UsageError(f"Invalid argument '{printable(assignment)}'; expected KEY=VALUE.")
         changes[key] = value
     return changes
 

@@ -39,7 +39,7 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
     return words + complete(
         ctx,
         incomplete,
-        lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=query)},
+        lambda rest: {info["class"] for info in rest.get_list("connector-plugins", query=query)},
     )
 
 
@@ -78,7 +78,7 @@ def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> 
     if style != "table":
         emit(infos, style)
         return
-    rows = ((each["class"], each["type"], str(each.get("version") or "-")) for each in infos)
+    rows = ((info["class"], info["type"], str(info.get("version") or "-")) for info in infos)
     emit_table(("CLASS", "TYPE", "VERSION"), rows, "No plugins.")
 
 

@@ -52,12 +52,12 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     Without NAME, all connectors are shown. With --watch, a terminal shows a table that is updated in place; a file or
     pipe receives one line per current state and one per change (with -o json, one JSON object per line).
     """
-    look = partial(_find_statuses, rest, names)
+    poll = partial(_find_statuses, rest, names)
     if watches:
-        _watch(rest, Watch(look, rest.clock.pause, interval), style)
+        _watch(rest, Watch(poll, rest.clock.pause, interval), style)
         return
     if not names:
-        emit_statuses(look(), style, STATUS_HEAD, status_rows)
+        emit_statuses(poll(), style, STATUS_HEAD, status_rows)
         return
     statuses_by_name: dict[str, Status | None] = {}
     succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
@@ -68,10 +68,10 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
 
 def _fetch_existing(rest: Rest, name: str) -> Status | None:
     """Return a connector's status; None if it has none yet. Raises RequestRejected if the connector does not exist."""
-    found = fetch_one(rest, name)
-    if found is None:
+    connector_status = fetch_one(rest, name)
+    if connector_status is None:
         rest.get("connectors", name)
-    return found
+    return connector_status
 
 
 def _find_statuses(rest: Rest, names: Sequence[str]) -> Statuses:

@@ -80,15 +80,15 @@ class Top:
 @click.option(
     "--sort", type=click.Choice(list(SORTS)), default="rate", show_default=True, help="Order of the tasks."
 )
-@click.option("--once", is_flag=True, help="Print the numbers once.")
+@click.option("--once", is_flag=True, help="Print the metrics once.")
 @interval_option("Polling interval.")
 @with_rest
 def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: bool, interval: float) -> None:
     """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.
 
-    On a terminal the screen is updated in place: a letter of the second line changes the order, q or Ctrl-C quits. With
-    --once, with -o json or yaml, and in a file or pipe, the metrics are printed once. Java workers report only states.
-    PATTERN may contain * and ?.
+    On a terminal, the screen is updated in place: press a letter in the second line to change the order, q or Ctrl-C to
+    quit. With --once, with -o json or yaml, and in a file or pipe, the metrics are printed once. Java workers report
+    only states. PATTERN may contain * and ?.
     """
 
     def poll() -> Cluster:

@@ -68,9 +68,11 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
     succeeded = for_each(names or rest.names(), ask)
     if style == "table":
         rows = (
-            (name, topic) for name, each in topics_by_connector.items() for topic in sorted(each["topics"])
+            (name, topic) for name, entry in topics_by_connector.items() for topic in sorted(entry["topics"])
         )
         emit_table(("NAME", "TOPIC"), rows, "No topics.")
     else:
-        emit({name: {"topics": sorted(each["topics"])} for name, each in topics_by_connector.items()}, style)
+        emit(
+            {name: {"topics": sorted(entry["topics"])} for name, entry in topics_by_connector.items()}, style
+        )
     exit_with_status(succeeded=succeeded)

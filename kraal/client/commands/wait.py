@@ -44,9 +44,9 @@ from kraal.client.wait_options import timeout_option, wait_for
 def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, timeout_s: float) -> None:
     """Wait until connectors and all their tasks reach a state; fail if they do not.
 
-    A connector that does not exist yet is waited for. Waiting ends early when a connector or a task stays FAILED.
+    Also waits for connectors that do not exist yet. Waiting ends early when a connector or a task stays FAILED.
     RUNNING counts once it has lasted two seconds, because a worker may still report the state before a change. With
-    no-lag, a sink must have committed the end of every partition that it has committed an offset of.
+    no-lag, a sink must have committed the end offset of every partition for which it has committed an offset.
     """
     target = NO_LAG if state == "no-lag" else state
     target_states = dict.fromkeys(select_names(rest, names, everything=everything), target)

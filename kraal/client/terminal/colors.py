@@ -1,7 +1,7 @@
 """Terminal colors: whether to use them, and their meanings.
 
-`NO_COLOR` turns them off, `FORCE_COLOR` on even in a file or pipe; `NO_COLOR` wins. Otherwise click omits them
-if the output is not a terminal. See https://no-color.org and https://force-color.org.
+`NO_COLOR` disables colors. `FORCE_COLOR` enables them even in a file or pipe, unless `NO_COLOR` is set. Otherwise,
+click omits them if the output is not a terminal. See https://no-color.org and https://force-color.org.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Sort:
     key: Callable[[Row], Any]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows in this order, rows with equal values by name."""
+        """Return the rows in this order; rows with equal values are sorted by name."""
         by_name = sorted(rows, key=lambda row: (row.name, -1 if row.task is None else row.task))
         return sorted(by_name, key=self.key)
 
@@ -107,10 +107,10 @@ def parse_cluster(response: Mapping[str, Any], patterns: Sequence[str] = ()) -> 
     rows: list[Row] = []
     counts: dict[str, int] = {}
     silent: dict[str, None] = {}
-    for name, each in response.items():
+    for name, entry in response.items():
         if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
             continue
-        status, progress = each.get("status") or {}, each.get("progress") or {}
+        status, progress = entry.get("status") or {}, entry.get("progress") or {}
         kind, connector = str(status.get("type", NONE)), status.get("connector") or {}
         worker = _worker(connector)
         counts[worker] = counts.get(worker, 0) + 1
@@ -170,10 +170,10 @@ def worker_table(
     """Return the lines of the worker table."""
     rows = [
         (
-            *(each["worker_id"], str(each["connectors"]), _task_counts(each)),
-            *(_format_decimal(each["records_per_second"]), _format_integer(each["backlog_records"])),
+            *(totals["worker_id"], str(totals["connectors"]), _task_counts(totals)),
+            *(_format_decimal(totals["records_per_second"]), _format_integer(totals["backlog_records"])),
         )
-        for each in sums
+        for totals in sums
     ]
     return _align(WORKER_HEAD, rows, columns, colored=colored)
 
@@ -194,7 +194,7 @@ def frame(
     colored: bool = False,
 ) -> list[str]:
     """Return the lines of a screen: title, problems, workers, tasks, and counts of omitted lines."""
-    orders = (f"[{each.label}]" if each is sort else each.label for each in SORTS.values())
+    orders = (f"[{order.label}]" if order is sort else order.label for order in SORTS.values())
     notes = [title, f"sort by: {'   '.join(orders)}"]
     notes += [f"{problem}; showing the last known metrics"] if problem else []
     notes += (

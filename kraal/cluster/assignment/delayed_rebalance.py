@@ -75,7 +75,7 @@ def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, li
 
 
 def backoff_ms(count: int, max_delay_ms: int) -> int:
-    """Return the delay after `count` consecutive rounds with revocations: 40^count, at most the configured delay."""
+    """Return the delay after `count` consecutive rounds with revocations: 40^count ms, up to the configured delay."""
     exponent = min(count, max_delay_ms.bit_length())  # avoids huge powers: 40^bits exceeds the maximum
     wait_ms: int = _BACKOFF_BASE**exponent
     return min(wait_ms, max_delay_ms)

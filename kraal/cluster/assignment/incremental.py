@@ -1,8 +1,8 @@
 """Incremental cooperative assignment: members keep their work; only some jobs move, in two rounds. Pure.
 
 A job must never run twice, so a round that revokes a job from a member does not assign it to another. The member
-stops the job and rejoins, and the next round assigns it. Work of a member that left waits (`lost`). When consecutive
-rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s, 64 s.
+stops the job and rejoins, and the next round assigns it. Work of a member that left is delayed (`lost`). When
+consecutive rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s, 64 s.
 Rejected: moving a job in one round with a handover between two members, which would have to reach each other.
 Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
@@ -158,8 +158,8 @@ def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> 
         return Balance(revoked={}, state=replace(state, rebalancing=False))
     revoked = _surplus(current, round_.configured)
     if not revoked:
-        quiet = replace(state, rebalancing=False, revocations=0) if state.rebalancing else state
-        return Balance(revoked={}, state=quiet)
+        idle_state = replace(state, rebalancing=False, revocations=0) if state.rebalancing else state
+        return Balance(revoked={}, state=idle_state)
     if not state.rebalancing:
         return Balance(revoked=revoked, state=replace(state, rebalancing=True))
     count = state.revocations + 1
@@ -175,7 +175,7 @@ def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]
     connectors, tasks = _split_by_kind(sorted(jobs))
     if not connectors and not tasks:
         return dict.fromkeys(current, ())
-    sizes = {member: _sizes(each) for member, each in current.items()}
+    sizes = {member: _sizes(member_jobs) for member, member_jobs in current.items()}
     new_connectors = spread({member: size[0] for member, size in sizes.items()}, connectors)
     new_tasks = spread({member: size[1] for member, size in sizes.items()}, tasks)
     return {member: (*new_connectors[member], *new_tasks[member]) for member in current}
@@ -189,9 +189,11 @@ def _surplus(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Job
     for member, jobs in current.items():
         connectors[member], tasks[member] = _split_by_kind(jobs)
     total = _sizes(configured)
-    over = [find_surplus(connectors, total[0]), find_surplus(tasks, total[1])]
-    members = [member for member in current if any(member in kind for kind in over)]
-    return {member: tuple(chain.from_iterable(kind.get(member, ()) for kind in over)) for member in members}
+    surplus = [find_surplus(connectors, total[0]), find_surplus(tasks, total[1])]
+    members = [member for member in current if any(member in kind for kind in surplus)]
+    return {
+        member: tuple(chain.from_iterable(kind.get(member, ()) for kind in surplus)) for member in members
+    }
 
 
 def _split_by_kind(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:

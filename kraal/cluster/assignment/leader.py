@@ -31,7 +31,7 @@ from kraal.protocol.group import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinResult:
-    """The broker's JoinGroup response to the leader."""
+    """The broker's JoinGroup response to the leader of the group."""
 
     protocol: GroupProtocol
     """Protocol that the broker elected."""
@@ -72,12 +72,12 @@ class GroupPlan:
     @property
     def failed(self) -> bool:
         """Whether the assignment failed, so that all members catch up with the config and rejoin."""
-        return any(each.failed for each in self.assignments.values())
+        return any(assignment.failed for assignment in self.assignments.values())
 
     @property
     def revokes(self) -> bool:
         """Whether a member has to stop work and then rejoins, so that another plan follows."""
-        return any(each.revoked for each in self.assignments.values())
+        return any(assignment.revoked for assignment in self.assignments.values())
 
     def owner_url(self, instance: Instance) -> str | None:
         """Return the URL of the owner of `instance`; None if it is unassigned."""

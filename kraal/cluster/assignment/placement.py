@@ -1,7 +1,7 @@
 """Placements: the decision that assigned each job to the member that runs it. Pure.
 
-A member keeps its work from round to round, so the decision may be several generations old. The leader keeps it in its
-plans; for a new leader the decision is only that a member reported the job. Specific to Kraal.
+A member keeps its work from round to round, so a decision may be several generations old. The leader keeps decisions in
+its plans; a new leader only knows that a member reported the job. Specific to Kraal.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class PlacedBy(StrEnum):
     """Kinds of decisions; also the values in REST responses."""
 
     STATIC = auto()
-    """The job's worker lists it (KIP-987)."""
+    """The worker lists the job (KIP-987)."""
     NEW = auto()
     """A new submission, assigned to the member with the fewest connectors or tasks."""
     REVOKED = auto()
-    """Another member stopped it in the previous round."""
+    """Another member stopped the job in the previous round."""
     CANDIDATE = auto()
-    """Its worker had left, and this worker, probably the same one after a restart, was idle during the delay."""
+    """The job's worker had left; this worker, probably the same one after a restart, was idle during the delay."""
     LOST = auto()
-    """Its worker had left and did not return during the delay."""
+    """The job's worker had left and did not return during the delay."""
     UNDELIVERED = auto()
-    """Its worker did not receive it in the previous round."""
+    """The job's worker did not receive its assignment in the previous round."""
     EAGER = auto()
     """The eager protocol assigns all work in each round."""
     REPORTED = auto()
-    """Its worker already ran it at this leader's first plan."""
+    """The worker already ran the job at this leader's first plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def placement_reason(job: Job, placement: Placement) -> str:
 
 _TEXTS = {
     PlacedBy.NEW: "Assigned as a new submission in generation {}, to the worker with the fewest connectors or tasks.",
-    PlacedBy.REVOKED: "Assigned in generation {}, after its previous worker had stopped it for that.",
+    PlacedBy.REVOKED: "Assigned in generation {} after its previous worker had stopped it.",
     PlacedBy.CANDIDATE: (
         "Assigned in generation {}: its worker had left, and this worker joined or had no work during the rebalance "
         "delay."
@@ -96,6 +96,6 @@ _TEXTS = {
     PlacedBy.UNDELIVERED: "Assigned again in generation {}: its worker did not receive the previous assignment.",
     PlacedBy.EAGER: "Assigned in generation {}: the eager protocol reassigns all work in each rebalance.",
     PlacedBy.REPORTED: (
-        "Its worker already ran it in generation {}, the first one that this leader assigned: the decision is older."
+        "Already running in generation {}, the first one that this leader assigned; the earlier decision is unknown."
     ),
 }

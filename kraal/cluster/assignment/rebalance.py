@@ -80,9 +80,9 @@ class LostHandling(StrEnum):
     DELAYED = auto()
     """A worker has left and may return; its work is delayed."""
     CANDIDATES = auto()
-    """The delay has expired; assigned to members that were idle during the delay."""
+    """The delay has expired; lost work is assigned to members that were idle during the delay."""
     REASSIGNED = auto()
-    """The delay has expired without idle members, or is disabled; reassigned like new submissions."""
+    """The delay has expired without idle members, or is disabled; lost work is reassigned like new submissions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,9 @@ class DerivedSets:
     """Work that the members report."""
     deleted: frozenset[Job] = frozenset()
     duplicated: frozenset[Job] = frozenset()
-    """Jobs on more than one member; all members stop them, and the next round assigns each once."""
+    """Jobs on more than one member; all members stop these jobs, and the next round assigns each job once."""
     misplaced: frozenset[Job] = frozenset()
-    """Jobs on members that may not run them (KIP-987)."""
+    """Jobs on members that are not allowed to run them (KIP-987)."""
     lost: frozenset[Job] = frozenset()
     new_submissions: frozenset[Job] = frozenset()
     """Jobs that run on no member, including jobs revoked in the last round."""

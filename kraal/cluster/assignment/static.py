@@ -1,9 +1,9 @@
 """Static assignments: static workers run exactly the work that they list, other workers share the rest (KIP-987). Pure.
 
 A worker with lists is a *static* worker, a worker without lists a *wildcard* worker. A job listed by any worker of the
-group is a *static* job, every other job a *wildcard* job. Static jobs run on workers that list them. Wildcard jobs are
-shared among the wildcard workers by incremental cooperative assignment, to which only these are passed. A group without
-static workers therefore behaves like a group with the sessioned protocol.
+group is a *static* job, every other job a *wildcard* job. Static jobs run on workers that list them. Incremental
+cooperative assignment, which receives only wildcard jobs and workers, shares the wildcard jobs among these workers. A
+group without static workers therefore behaves like a group with the sessioned protocol.
 
 No job moves in a single round: as always in cooperative assignment, a misplaced job is revoked in this round and
 assigned in the next. Such revocations do not balance load: they ignore delays and do not count towards the backoff. A
@@ -64,8 +64,8 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
             replace(state, members=expected_members(lost, round_, state)),
         )
     else:  # unassigned jobs are not expected, so that the first wildcard worker receives them at once
-        quiet = replace(state, pause=Pause(), rebalancing=False, revocations=0)
-        shares = Shares(assigned={}, revoked={}, owned={}, state=quiet)
+        idle_state = replace(state, pause=Pause(), rebalancing=False, revocations=0)
+        shares = Shares(assigned={}, revoked={}, owned={}, state=idle_state)
     placed = replace(
         shares,
         assigned={
@@ -106,13 +106,15 @@ def assign_listed(
     `current` contains the jobs that each static member keeps. Connectors and tasks have equal weight, because the total
     load of a static worker decides. Connectors come first, each kind ordered by name.
     """
-    sizes = {member: len(each) for member, each in current.items()}
+    sizes = {member: len(member_jobs) for member, member_jobs in current.items()}
     assigned: dict[str, list[Job]] = {member: [] for member in current}
-    for job in sorted(jobs, key=lambda each: (each.task != CONNECTOR, each)):
-        member = min((m for m in sizes if job in lists[m]), key=lambda each: (sizes[each], each))
+    for job in sorted(jobs, key=lambda listed_job: (listed_job.task != CONNECTOR, listed_job)):
+        member = min(
+            (m for m in sizes if job in lists[m]), key=lambda candidate: (sizes[candidate], candidate)
+        )
         assigned[member].append(job)
         sizes[member] += 1
-    return {member: tuple(each) for member, each in assigned.items()}
+    return {member: tuple(member_jobs) for member, member_jobs in assigned.items()}
 
 
 def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:

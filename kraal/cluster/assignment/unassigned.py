@@ -21,9 +21,9 @@ class Wait(StrEnum):
     UNLISTED = "unlisted"
     """Every worker has static assignments and none lists the job, which waits for another worker."""
     MOVING = "moving"
-    """Its previous worker is stopping it, or two workers ran it; the next rebalance assigns it at once."""
+    """The previous worker is stopping the job, or two workers ran it; the next rebalance, which follows, assigns it."""
     LOST = "lost"
-    """Its worker has left and may return."""
+    """The job's worker has left and may return."""
 
 
 def waiting_jobs(configured: frozenset[Job], owned: Collection[Job], state: AssignorState) -> dict[Job, Wait]:
@@ -47,7 +47,7 @@ def waiting_reason(job: Job, wait: Wait) -> str:
     if wait is Wait.LOST:
         return (
             "Its worker has left the group. It is kept for that worker until scheduled.rebalance.max.delay.ms have "
-            "passed, and goes to another one then."
+            "passed, and is then assigned to another worker."
         )
     kind, key = ("connector", "static.connectors") if job.task == CONNECTOR else ("task", "static.tasks")
     return (

@@ -105,7 +105,7 @@ def decide_restart(
 
 def restarts_in_window(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     """Return the restarts within the window."""
-    return tuple(each for each in restarts if each > now_s - policy.window_s)
+    return tuple(time_s for time_s in restarts if time_s > now_s - policy.window_s)
 
 
 def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
@@ -115,7 +115,7 @@ def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
 
 
 def record_failure(
-    watched: FailureHistory | None, life: Incarnation, trace: str, now: InstanceSituation
+    watched: FailureHistory | None, life: Incarnation, trace: str, situation: InstanceSituation
 ) -> FailureHistory:
     """Record a failure unless it was recorded or is of an older incarnation. Call `next_history` afterwards."""
     if watched is not None and life < watched.life:
@@ -124,7 +124,7 @@ def record_failure(
         return watched if watched.trace is not None else replace(watched, trace=trace)
     return FailureHistory(
         life=life,
-        config_version=now.config_version,
+        config_version=situation.config_version,
         trace=trace,
         total=0 if watched is None else watched.total,
         restarted_ms=None if watched is None else watched.restarted_ms,
@@ -136,53 +136,61 @@ def record_success(watched: FailureHistory) -> FailureHistory:
     return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
 
 
-def next_history(instance: Instance, watched: FailureHistory, now: InstanceSituation) -> FailureHistory:
+def next_history(instance: Instance, watched: FailureHistory, situation: InstanceSituation) -> FailureHistory:
     """Return the next history of an instance, given its current situation."""
-    if now.life is None:  # not on this worker; the next owner starts a new history
+    if situation.life is None:  # not on this worker; the next owner starts a new history
         return record_success(watched)
-    if now.life < watched.life:  # a restarted herder has not computed its wanted instances yet
+    if situation.life < watched.life:  # a restarted herder has not computed its wanted instances yet
         return watched
-    if now.life != watched.life:
+    if situation.life != watched.life:
         return record_success(
-            replace(watched, life=now.life, config_version=now.config_version, restarts=(), cured=None)
+            replace(
+                watched, life=situation.life, config_version=situation.config_version, restarts=(), cured=None
+            )
         )
     if watched.trace is None:
         return watched
-    if now.config_version != watched.config_version:
+    if situation.config_version != watched.config_version:
         watched = replace(
             record_success(watched),
             trace=watched.trace,
-            config_version=now.config_version,
+            config_version=situation.config_version,
             restarts=(),
             cured=None,
         )
-    if not now.started or not is_supervised(now.policy, instance):
+    if not situation.started or not is_supervised(situation.policy, instance):
         return replace(watched, due_s=None, due_ms=None, given_up=None)
     if watched.due_s is not None or watched.given_up is not None:
         return watched
-    decision = decide_restart(now.policy, watched, watched.trace or "", now_s=now.now_s, chance=now.chance)
+    decision = decide_restart(
+        situation.policy, watched, watched.trace or "", now_s=situation.now_s, chance=situation.chance
+    )
     if isinstance(decision, NoRestartReason):
         return replace(watched, given_up=decision)
     return replace(
-        watched, due_s=now.now_s + decision.delay_s, due_ms=now.now_ms + round(decision.delay_s * 1000)
+        watched,
+        due_s=situation.now_s + decision.delay_s,
+        due_ms=situation.now_ms + round(decision.delay_s * 1000),
     )
 
 
-def is_due(watched: FailureHistory, now: InstanceSituation) -> bool:
-    """Return whether the instance has to be restarted now."""
-    if watched.due_s is None or watched.due_s > now.now_s + _TIMER_TOLERANCE_S:
+def is_due(watched: FailureHistory, situation: InstanceSituation) -> bool:
+    """Return whether the instance must be restarted now."""
+    if watched.due_s is None or watched.due_s > situation.now_s + _TIMER_TOLERANCE_S:
         return False
-    return watched.life == now.life and now.started
+    return watched.life == situation.life and situation.started
 
 
-def record_restart(watched: FailureHistory, life: Incarnation, now: InstanceSituation) -> FailureHistory:
+def record_restart(
+    watched: FailureHistory, life: Incarnation, situation: InstanceSituation
+) -> FailureHistory:
     """Return the history after a restart; `life` is the new incarnation."""
     return replace(
         record_success(watched),
         life=life,
-        restarts=(*restarts_in_window(now.policy, watched.restarts, now.now_s), now.now_s),
+        restarts=(*restarts_in_window(situation.policy, watched.restarts, situation.now_s), situation.now_s),
         total=watched.total + 1,
-        restarted_ms=now.now_ms,
+        restarted_ms=situation.now_ms,
         cured=first_line(watched.trace or ""),
     )
 
@@ -190,9 +198,11 @@ def record_restart(watched: FailureHistory, life: Incarnation, now: InstanceSitu
 def explain_no_restart(policy: AutoRestart, given_up: NoRestartReason) -> str:
     """Return an explanation for the operator, with a remedy."""
     if given_up is NoRestartReason.PERMANENT:
-        return "A restart cannot fix this failure: fix the cause that its trace names, then restart it."
+        return "A restart cannot fix this failure: fix the cause shown in its trace, then restart it."
     if given_up is NoRestartReason.SAME_RECORD:
-        return "The same record failed again after a restart: fix the cause that its trace names, then restart it."
+        return (
+            "The same record failed again after a restart: fix the cause shown in its trace, then restart it."
+        )
     return (
         f"It was restarted {policy.max_restarts} times within {policy.window_s:g} s, and errors.auto.restart.max "
         "allows no more: see its trace, then restart it."

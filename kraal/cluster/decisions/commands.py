@@ -25,11 +25,11 @@ from kraal.protocol.records import (
 )
 
 MAX_RECORD_BYTES = 990_000
-"""Maximum size of a config record with its key; below the producers' 1,000,000, because task configs are larger."""
+"""Maximum size of a config record with its key; less than the producers' 1,000,000, because task configs are larger."""
 
 
 def add_name(name: ConnectorName, config: Config) -> dict[str, str | None]:
-    """Return `config` with its `name`, appended if missing. Raises BadRequest if it differs."""
+    """Return `config` with the key `name`, appended if missing. Raises BadRequest if the config has another name."""
     included = config.get("name")
     if included is None:
         return {**{k: v for k, v in config.items() if k != "name"}, "name": name}

@@ -152,19 +152,23 @@ def source_pairs(offsets: Mapping[SourcePartition, Offset]) -> OffsetPairs:
 def sink_pairs(offsets: Mapping[TopicPartition, int]) -> OffsetPairs:
     """Return a sink's offsets for a GET, by topic and partition."""
     return [
-        ({TOPIC: each.topic, PARTITION: each.partition}, {OFFSET: offsets[each]}) for each in sorted(offsets)
+        ({TOPIC: partition.topic, PARTITION: partition.partition}, {OFFSET: offsets[partition]})
+        for partition in sorted(offsets)
     ]
 
 
 def sink_lags(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[int | None]:
     """Return the lag of each offset of `sink_pairs`; None for a partition without a known end offset."""
-    return [max(ends[each] - offsets[each], 0) if each in ends else None for each in sorted(offsets)]
+    return [
+        max(ends[partition] - offsets[partition], 0) if partition in ends else None
+        for partition in sorted(offsets)
+    ]
 
 
 def fetch_failed_text(kind: Kind, name: ConnectorName) -> str:
     """Return the message for a failed GET."""
-    what = "consumer group offsets" if kind == "sink" else "offsets"
-    return f"Failed to retrieve {what} for {kind} connector {name}"
+    noun = "consumer group offsets" if kind == "sink" else "offsets"
+    return f"Failed to retrieve {noun} for {kind} connector {name}"
 
 
 def modification_failed_text(kind: Kind, name: ConnectorName) -> str:
@@ -209,10 +213,10 @@ def group_modification_failed_text(name: ConnectorName, *, reset: bool) -> str:
 
 def group_in_use_text(name: ConnectorName, *, reset: bool) -> str:
     """Return the message for a group with active members."""
-    what = "reset" if reset else "alter"
+    verb = "reset" if reset else "alter"
     return (
-        f"Failed to {what} consumer group offsets for connector {name} either because its tasks haven't stopped "
-        f"completely yet or the connector was resumed before the request to {what} its offsets could be successfully "
+        f"Failed to {verb} consumer group offsets for connector {name} either because its tasks haven't stopped "
+        f"completely yet or the connector was resumed before the request to {verb} its offsets could be successfully "
         "completed. If the connector is in a stopped state, this operation can be safely retried. If it doesn't "
         "eventually succeed, the Connect cluster may need to be restarted to get rid of the zombie sink tasks."
     )
@@ -220,11 +224,11 @@ def group_in_use_text(name: ConnectorName, *, reset: bool) -> str:
 
 def modified_text(*, reset: bool, managed: bool) -> str:
     """Return the message for a successful modification; `managed`: the result of the plugin's `alterOffsets`."""
-    how = "reset" if reset else "altered"
+    verb = "reset" if reset else "altered"
     if managed:
-        return f"The offsets for this connector have been {how} successfully"
+        return f"The offsets for this connector have been {verb} successfully"
     return (
-        f"The Connect framework-managed offsets for this connector have been {how} successfully. However, if this "
-        f"connector manages offsets externally, they will need to be manually {how} in the system that the connector "
+        f"The Connect framework-managed offsets for this connector have been {verb} successfully. However, if this "
+        f"connector manages offsets externally, they will need to be manually {verb} in the system that the connector "
         "uses."
     )

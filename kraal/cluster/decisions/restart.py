@@ -69,13 +69,13 @@ def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | 
     if statuses is None or statuses.connector is None:
         return None
 
-    def due(stored: Status) -> bool:
+    def is_due(stored: Status) -> bool:
         return not request.only_failed or stored.state is State.FAILED
 
-    tasks = [n for n in sorted(statuses.tasks) if request.include_tasks and due(statuses.tasks[n])]
+    tasks = [n for n in sorted(statuses.tasks) if request.include_tasks and is_due(statuses.tasks[n])]
     return RestartPlan(
         name=request.name,
-        connector=due(statuses.connector),
+        connector=is_due(statuses.connector),
         tasks=tuple(TaskId(request.name, n) for n in tasks),
         statuses=statuses,
     )
@@ -87,18 +87,19 @@ def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
     Worker, version and an old trace are unchanged, as in Java. The statuses are not written.
     Shape: ConnectorStateInfo (Kafka 4.4.0).
     """
-    due = {task.task for task in plan.tasks}
+    due_tasks = {task.task for task in plan.tasks}
     tasks: list[Json] = [
-        {"id": n, **_fields(plan.statuses.tasks[n], due=n in due)} for n in sorted(plan.statuses.tasks)
+        {"id": n, **_fields(plan.statuses.tasks[n], is_due=n in due_tasks)}
+        for n in sorted(plan.statuses.tasks)
     ]
     connector = plan.statuses.connector
     return {
         "name": plan.name,
-        "connector": None if connector is None else _fields(connector, due=plan.connector),
+        "connector": None if connector is None else _fields(connector, is_due=plan.connector),
         "tasks": tasks,
         "type": plugin_type,
     }
 
 
-def _fields(status: Status, *, due: bool) -> dict[str, Json]:
-    return status_fields(replace(status, state=State.RESTARTING) if due else status)
+def _fields(status: Status, *, is_due: bool) -> dict[str, Json]:
+    return status_fields(replace(status, state=State.RESTARTING) if is_due else status)

@@ -27,7 +27,7 @@ KEY_LAG_S = 60.0
 
 
 def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
-    """Return whether to write task configs: their number, a config, or their connector config differs.
+    """Return whether to write task configs, because their number, a config or the connector config has changed.
 
     Because of the last condition, a changed transform or converter restarts tasks with unchanged configs. An
     inconsistent set is always written again, which repairs it.
@@ -41,7 +41,7 @@ def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) ->
 
 
 def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[Entry]:
-    """Create the records of a set of task configs: one for each, then the commit."""
+    """Create the records of a set of task configs: one for each config, then the commit record."""
     records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
     return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
 
@@ -51,8 +51,8 @@ def publish_retry_s(attempt: int) -> float:
 
     Source: DistributedHerder.RECONFIGURE_CONNECTOR_TASKS_BACKOFF_INITIAL_MS, ..._MAX_MS.
     """
-    pause: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _MAX_DOUBLINGS)
-    return min(pause, PUBLISH_RETRY_MAX_S)
+    delay_s: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _MAX_DOUBLINGS)
+    return min(delay_s, PUBLISH_RETRY_MAX_S)
 
 
 def is_session_key_lag(status: int | None, since_first_s: float) -> bool:

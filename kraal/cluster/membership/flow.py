@@ -7,9 +7,9 @@ Four rules keep an instance from running twice; each delays a step of this modul
 2. Work starts (`Deliver`) only when this worker has read the config exactly up to the offset of the assignment. A
    worker that has read less keeps reading for a while; a worker that has read more rejoins.
 3. A worker that cannot read the config leaves the group instead of delaying it, and returns once it has caught up.
-4. A worker that was out of the group for so long that its work may have been reassigned stops it before it rejoins,
-   because its lease is valid as soon as it is a member, but the assignment that revokes the work arrives later. It
-   still reports the work if no other member can have received it yet; the leader then keeps the assignment.
+4. A worker that was out of the group for so long that its work may have been reassigned stops the work and rejoins
+   afterwards. Otherwise its lease would be valid before the assignment that revokes the work arrives. The worker still
+   reports the work if no other member can have received it yet; the leader then keeps the assignment.
 
 Java spreads the same flow over WorkerCoordinator and DistributedHerder, on one blocking thread; rule 4 is specific to
 Kraal. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.4.0).
@@ -111,8 +111,8 @@ class _Step:
     def _prepare(self, event: PrepareJoin) -> None:
         """Apply rules 1 and 4 before a join. The next assignment supersedes an undelivered one."""
         state, settings = self.state, self._settings
-        eager = state.protocol is not None and not state.protocol.is_cooperative
-        away = event.expelled or event.away_s >= settings.session_timeout_s
+        is_eager = state.protocol is not None and not state.protocol.is_cooperative
+        was_away = event.expelled or event.away_s >= settings.session_timeout_s
         self._set(
             joining=True,
             join_pending=True,
@@ -121,9 +121,9 @@ class _Step:
             # Keep catching up: a leader that joins before it can assign would only fail all members again.
             unresolved=state.unresolved and state.catch_up_by_s is not None,
         )
-        if away and event.away_s >= settings.max_delay_s:
+        if was_away and event.away_s >= settings.max_delay_s:
             self._set(assignment=None)
-        if eager or away:
+        if is_eager or was_away:
             self._revoke(Assignment())
 
     def _on_assignment(self, event: AssignmentReceived) -> None:
@@ -200,9 +200,11 @@ class _Step:
         state, settings, now_s = self.state, self._settings, self._now_s
         if state.last_check_s is None or now_s < state.last_check_s + settings.tick_s:
             return
-        frozen = now_s > state.last_check_s + 2 * settings.tick_s  # the whole process, not just the herder
+        was_frozen = (
+            now_s > state.last_check_s + 2 * settings.tick_s
+        )  # the whole process, not just the herder
         self._set(last_check_s=now_s)
-        if state.unanswered_since_s is None or frozen:
+        if state.unanswered_since_s is None or was_frozen:
             self._set(unanswered_since_s=now_s)
         elif now_s > state.unanswered_since_s + settings.rebalance_timeout_s and not state.herder_hung:
             self._set(herder_hung=True)

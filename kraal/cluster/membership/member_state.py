@@ -40,7 +40,7 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberState:
-    """State of one member in the flow. Times are monotonic seconds."""
+    """State of one member. Times are monotonic seconds."""
 
     begun: bool = False
     """Whether the herder has been live, so that this worker is in the group or is joining it."""

@@ -45,7 +45,7 @@ class ConnectorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """Contents of the config topic. `offset` is the offset of the last parsed record + 1, -1 without records."""
+    """Contents of the config topic. `offset` is the offset of the last parsed record plus 1, or -1 without records."""
 
     offset: int = -1
     connectors: Mapping[ConnectorName, ConnectorEntry] = field(default_factory=dict)

@@ -56,8 +56,8 @@ def _without_consumed(latest: Iterable[Record], records: Sequence[Record]) -> It
             last[name] = record.offset
     for record in latest:
         name = _parse_connector(record.key) or ""
-        old = record.key.startswith("task-") and record.offset < consumed.get(name, -1)
-        if record.value is not None and not old:
+        is_consumed = record.key.startswith("task-") and record.offset < consumed.get(name, -1)
+        if record.value is not None and not is_consumed:
             yield record
 
 

@@ -53,9 +53,9 @@ class ConnectorRemoved:
 
     name: ConnectorName
     before: Config = field(default_factory=dict, compare=False, repr=False)
-    """Its last config."""
+    """Last config of the connector."""
     tasks: int = field(default=0, compare=False)
-    """The number of its tasks."""
+    """Number of the connector's tasks."""
     offset: int = field(default=-1, compare=False)
     written_ms: int = field(default=-1, compare=False)
 
@@ -68,7 +68,7 @@ class TargetChanged:
     before: TargetState = field(default=TargetState.STARTED, compare=False)
     target: TargetState = field(default=TargetState.STARTED, compare=False)
     tasks: int = field(default=0, compare=False)
-    """The number of its tasks."""
+    """Number of the connector's tasks."""
     offset: int = field(default=-1, compare=False)
     written_ms: int = field(default=-1, compare=False)
 
@@ -262,14 +262,14 @@ class _Draft:
         entry = self.connectors.get(name)
         if entry is None:
             return  # remainder of a deleted connector whose other records were compacted away
-        complete = len(deferred) >= count and all(n in deferred for n in range(count))
-        tasks = tuple(deferred[n] for n in range(count)) if complete else ()
+        is_complete = len(deferred) >= count and all(n in deferred for n in range(count))
+        tasks = tuple(deferred[n] for n in range(count)) if is_complete else ()
         self.connectors[name] = replace(
             entry,
             tasks=tasks,
             task_count=count,
-            inconsistent=not complete,
-            applied=entry.config if complete else entry.applied,
+            inconsistent=not is_complete,
+            applied=entry.config if is_complete else entry.applied,
             tasks_version=offset,
             pending_fencing=True,
         )

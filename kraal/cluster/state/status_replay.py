@@ -61,7 +61,7 @@ def find_status(state: StatusState, instance: Instance) -> Status | None:
 
 
 def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
-    """Return whether UNASSIGNED or FAILED may be written, which must not replace the status of a newer owner."""
+    """Return whether UNASSIGNED or FAILED may be written: neither may replace the status of a newer owner."""
     stored = find_status(state, instance)
     return stored is None or stored.worker_id == worker_id or stored.generation <= generation
 
@@ -72,13 +72,13 @@ def put_entry(instance: Instance, status: Status) -> Entry:
 
 
 def unassigned_or_failed_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Create a status record for UNASSIGNED or FAILED; empty if a newer owner wrote a status."""
-    safe = safe_to_put(state, instance, status.worker_id, status.generation)
-    return [put_entry(instance, status)] if safe else []
+    """Return the record that sets UNASSIGNED or FAILED, as a list; empty if a newer owner wrote a status."""
+    is_safe = safe_to_put(state, instance, status.worker_id, status.generation)
+    return [put_entry(instance, status)] if is_safe else []
 
 
 def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Create a status record according to the rule for its state."""
+    """Return the status record as a list; empty if the rule for its state forbids it."""
     if status.state in (State.UNASSIGNED, State.FAILED):
         return unassigned_or_failed_entries(state, instance, status)
     return [put_entry(instance, status)]
@@ -230,7 +230,7 @@ class _Draft:
 
 
 def _is_late(status: Status, stored: Status | None) -> bool:
-    """Return whether the report of the previous owner that it has stopped arrives after the next owner's RUNNING."""
+    """Return whether UNASSIGNED of the previous owner arrives after RUNNING of the next owner."""
     return (
         status.state is State.UNASSIGNED
         and stored is not None

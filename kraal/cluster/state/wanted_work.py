@@ -1,6 +1,6 @@
 """Wanted work of a worker: assignments, incarnations, and the instances derived from them. Pure.
 
-The herder compares the wanted instances with those that it last sent to the worker, and sends the difference. An
+The herder compares the wanted instances with the instances last sent to the worker, and sends the difference. An
 instance is restarted only when its incarnation changes: its config (a connector), its committed task configs (a task),
 or its restart count. A changed target state alone is sent to the running instance.
 """
@@ -115,8 +115,8 @@ def diff_wanted(
     changed: dict[Instance, WantedInstance | None] = {i: None for i in before if i not in after}
     for instance, wanted in after.items():
         old = before.get(instance)
-        same = isinstance(old, WantedInstance) and old.target is wanted.target
-        if old is None or not same or old.incarnation != wanted.incarnation:
+        has_same_target = isinstance(old, WantedInstance) and old.target is wanted.target
+        if old is None or not has_same_target or old.incarnation != wanted.incarnation:
             changed[instance] = wanted
     return changed
 

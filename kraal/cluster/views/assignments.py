@@ -36,7 +36,7 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "leader": snapshot.leader_url,
         "note": STATIC_IGNORED if protocol is not None and not protocol.is_static else None,
         "rebalance": _rebalance(snapshot, plan),
-        "rebalances": [each.to_json() for each in snapshot.rebalances],
+        "rebalances": [rebalance.to_json() for rebalance in snapshot.rebalances],
         "workers": _standalone(snapshot) if plan is None else _workers(plan),
         "waiting": [] if plan is None else _waiting(plan),
     }

@@ -15,7 +15,7 @@ from kraal.core.ids import ConnectorName, get_connector
 MAX_NAMES: Final = 100
 """Maximum number of connectors that a change names."""
 MAX_CHARACTERS: Final = 16_384
-"""Maximum total length of their names."""
+"""Maximum total length of these names, in characters."""
 
 V = TypeVar("V")
 
@@ -53,14 +53,14 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
         return changed
     configs = _changed_keys(before.config.connectors, after.config.connectors)
     states = _changed_keys(before.status.statuses, after.status.statuses)
-    states |= {get_connector(each) for each in _changed_keys(before.watched, after.watched)}
-    states |= {get_connector(each) for each in before.restarting ^ after.restarting}
+    states |= {get_connector(instance) for instance in _changed_keys(before.watched, after.watched)}
+    states |= {get_connector(instance) for instance in before.restarting ^ after.restarting}
     topics = _changed_keys(before.status.topics, after.status.topics)
     for kind, names in ((Kind.CONFIGS, configs), (Kind.STATES, states), (Kind.TOPICS, topics)):
         if names:
             add(changed, kind, frozenset(names))
     if before.plan is not after.plan or any(
-        getattr(before, each) != getattr(after, each) for each in _CLUSTER_FIELDS
+        getattr(before, field_name) != getattr(after, field_name) for field_name in _CLUSTER_FIELDS
     ):
         changed[Kind.CLUSTER] = frozenset()
     return changed
@@ -76,8 +76,8 @@ def add(changed: dict[str, Names], kind: str, names: Names) -> None:
 
 
 def _limit(names: frozenset[ConnectorName]) -> Names:
-    too_many = len(names) > MAX_NAMES or sum(map(len, names)) > MAX_CHARACTERS
-    return None if too_many else names
+    exceeds_limit = len(names) > MAX_NAMES or sum(map(len, names)) > MAX_CHARACTERS
+    return None if exceeds_limit else names
 
 
 def _changed_keys(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:

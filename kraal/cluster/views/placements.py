@@ -20,7 +20,7 @@ STANDALONE: Final = "standalone"
 UNPLANNED: Final = "unplanned"
 _ALONE: Final = "A standalone worker runs all connectors and tasks."
 _UNPLANNED: Final = (
-    "It was created after the last rebalance; the next rebalance, which is requested, assigns it."
+    "It was created after the last rebalance; the next rebalance, already requested, will assign it."
 )
 
 
@@ -33,14 +33,14 @@ def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json
     """
     plan, job = snapshot.plan, Job.of(instance)
     if plan is None:
-        alone = snapshot.is_leader and snapshot.protocol is None
-        return _placement(STANDALONE, snapshot.leader_url, None, _ALONE) if alone else None
+        is_standalone = snapshot.is_leader and snapshot.protocol is None
+        return _placement(STANDALONE, snapshot.leader_url, None, _ALONE) if is_standalone else None
     if job in plan.waiting:
         return _waiting(snapshot, plan, job, plan.waiting[job])
     placement = plan.placements.get(job)
     if placement is None:
         return _placement(UNPLANNED, None, None, _UNPLANNED)
-    reasons = {int(each.generation): each.reason for each in snapshot.rebalances}
+    reasons = {int(rebalance.generation): rebalance.reason for rebalance in snapshot.rebalances}
     return {
         **_placement(
             placement.by,

@@ -1,6 +1,6 @@
 """Responses to GET requests: JSON-serializable values derived from a snapshot, with fields in Connect's order. Pure.
 
-Shapes: ConnectorInfo, ConnectorStateInfo, ActiveTopicsInfo (Kafka 4.3.0). States are the stored ones, except that
+Shapes: ConnectorInfo, ConnectorStateInfo, ActiveTopicsInfo (Kafka 4.3.0). Responses contain stored states, except that
 instances in `snapshot.restarting` are shown as RESTARTING (KIP-745); plans never use displayed states.
 """
 

@@ -33,7 +33,7 @@ class Snapshot:
     ready: bool = False
     """Whether startup is complete: internal topics were read to their ends and command-line connectors created."""
     started_up: bool = True
-    """Whether the command line's connectors, if any, exist. Stored here because it outlives a herder."""
+    """Whether connectors given on the command line, if any, exist. Stored here because snapshots outlive a herder."""
     live: bool = False
     """Whether `config` and `status` contain the stored state; otherwise they are meaningless."""
     worker_id: WorkerId
@@ -86,15 +86,15 @@ class Published:
 def missing_plugins(snapshot: Snapshot) -> str | None:
     """Return why missing plugins prevent a worker from joining its group; None if it may join.
 
-    Otherwise it would be assigned connectors that fail here, although other workers could run them.
+    A member without the plugins would be assigned connectors that fail on it, although other workers can run them.
     """
     unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
     if not unknown:
         return None
     listed = ", ".join(f"{n} ({_plugin_text(snapshot.config.connectors[n].config)})" for n in unknown)
     return (
-        f"This worker lacks the plugins of these connectors of its group, and so does not join it: {listed}. "
-        "Install them, or set mixed.group.missing.plugins=fail-task to join and fail what comes here."
+        f"This worker does not join its group, because the plugins of these connectors are not installed: {listed}. "
+        "Install them, or set mixed.group.missing.plugins=fail-task to join; these connectors then fail on this worker."
     )
 
 

@@ -25,7 +25,7 @@ class BatchLimits:
     """
 
     def __init__(self, batch_size: int, read_limit: LimitReader) -> None:
-        """`batch_size` is the producer's, in bytes."""
+        """Initialize the limits; `batch_size` is the producer's maximum batch size, in bytes."""
         self._batch_size = batch_size
         self._read_limit = read_limit
         self._limits: dict[str, int | None] = {}
@@ -59,12 +59,12 @@ class BatchLimits:
 
     def reduce_limit(self, topic: str, size: int) -> bool:
         """Lower the limit of a topic that rejected a record of this size; return False if that cannot help."""
-        if self.topic_limit(topic) is not None:  # batches already fit, so the record itself is too large
+        if self.topic_limit(topic) is not None:
+            return False  # batches are already small enough: the record itself is too large
+        reduced_limit = self._smaller.get(topic, self._batch_size) // 4
+        if reduced_limit < max(size, _MIN_BATCH_BYTES):
             return False
-        smaller = self._smaller.get(topic, self._batch_size) // 4
-        if smaller < max(size, _MIN_BATCH_BYTES):
-            return False
-        self._smaller[topic] = smaller
+        self._smaller[topic] = reduced_limit
         return True
 
     def topic_limit(self, topic: str) -> int | None:

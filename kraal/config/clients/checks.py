@@ -19,22 +19,22 @@ _CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer", "admin")
 
 
 def client_errors(
-    raw: Mapping[str, str], own: Mapping[str, str], declared: Container[str] = frozenset()
+    raw: Mapping[str, str], own_settings: Mapping[str, str], declared: Container[str] = frozenset()
 ) -> list[str]:
     """Return the errors in the client settings of a worker; reads key stores and trust stores.
 
-    `own` contains the settings of the worker's own clients; `declared` contains the keys whose types are checked
+    `own_settings` are the settings of the worker's own clients. The types of the keys in `declared` are checked
     elsewhere. The worker's own clients, consumers and admin clients use librdkafka or kafka-python; producers are
     always Java clients.
     """
     errors: list[str] = []
-    undeclared = (key for key in client_def("admin") if key.name in own and key.name not in declared)
-    errors += _type_errors(ConfigDef(undeclared), own)
+    undeclared = (key for key in client_def("admin") if key.name in own_settings and key.name not in declared)
+    errors += _type_errors(ConfigDef(undeclared), own_settings)
     for client in _CLIENTS:
         prefix = f"{client}."
         keys = (key for key in client_def(client) if prefix + key.name in raw)
         errors += _type_errors(ConfigDef().embed(prefix, client, 0, keys), raw)
-    errors += _security_errors(own, "")
+    errors += _security_errors(own_settings, "")
     errors += _security_errors(merge_layers(raw, {}, "consumer"), "consumer.", raw)
     errors += _security_errors(merge_layers(raw, {}, "admin"), "admin.", raw)
     try:
@@ -51,7 +51,7 @@ def _type_errors(definition: ConfigDef, settings: Mapping[str, str]) -> list[str
 def _security_errors(
     settings: Mapping[str, str], prefix: str, raw: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the errors of one client, with keys as in `raw`, with or without the prefix."""
+    """Return the errors of one client. A key in an error has the prefix if `raw` contains the prefixed key."""
 
     def add_key(key: str) -> str:
         return prefix + key if raw is not None and prefix + key in raw else key

@@ -1,7 +1,7 @@
 """Parser for `sasl.jaas.config`, which has one login module with options, and for JAAS files, which have several.
 
-Format: `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { MODULES };`. Errors contain neither
-values nor names of options, because a misplaced quote can make either a part of the password.
+The format is `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { MODULES };`. Errors contain no
+values and no names of options, because a misplaced quote can turn a part of the password into either of them.
 Source: JaasConfig (Kafka 4.4.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
 """
 
@@ -22,7 +22,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _FORM = 'CLASS required NAME="VALUE" ...;'
-_ENTRY = 'each has the form ENTRY { CLASS required NAME="VALUE" ...; };'
+_ENTRY = 'entries have the form ENTRY { CLASS required NAME="VALUE" ...; };'
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def parse_jaas(text: str) -> LoginModule:
         raise ValueError("required, requisite, sufficient or optional must follow the login module's class")
     options = _parse_options(tokens)
     if next(tokens, None) is not None:
-        raise ValueError("it has several login modules, or something after its semicolon; one is allowed")
+        raise ValueError("it must not have several login modules, or text after the semicolon")
     return LoginModule(module.value.rpartition(".")[2], options)
 
 
@@ -64,13 +64,13 @@ def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 def format_jaas(module: str, options: Mapping[str, str]) -> str:
     """Format a login module and its options as a value of `sasl.jaas.config`."""
-    written = (f' {name}="{_quote(value)}"' for name, value in options.items())
-    return f"{module} required{''.join(written)};"
+    formatted_options = (f' {name}="{_quote(value)}"' for name, value in options.items())
+    return f"{module} required{''.join(formatted_options)};"
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word, a quoted string, or a symbol, whose value is None."""
+    """A word or quoted string, or a symbol. The value of a symbol is None."""
 
     value: str | None
     symbol: str = ""
@@ -90,7 +90,7 @@ def _parse_modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule
     """Parse the login modules of an entry, up to its end."""
     for module in tokens:
         if module.symbol == "}":
-            if (end := next(tokens, None)) is None or end.symbol != ";":
+            if (terminator := next(tokens, None)) is None or terminator.symbol != ";":
                 raise ValueError(f"a semicolon must follow the brace that ends its entry {entry}")
             return
         flag = next(tokens, None)

@@ -1,10 +1,12 @@
-"""Conversion of Connect's client settings for the Java clients in Spark (kafka-clients 3.9); most are unchanged.
+"""Conversion of Connect's client settings for the Java clients in Spark (kafka-clients 3.9).
+
+Most settings are passed unchanged, with the following exceptions.
 
 Empty store settings are dropped, because Java would open a file with an empty name. An encrypted PEM key is decrypted,
 because Java 17 does not support the encryption that current tools use (PBES2).
 
-Java reads stores and login modules itself, so the limits of other libraries do not apply. Newer OAUTHBEARER settings
-are converted to those of 3.9.
+Newer OAUTHBEARER settings are converted to the settings of 3.9. Java reads stores and login modules itself, so the
+limits of other libraries do not apply.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ _CREDENTIALS: Final = {
     "sasl.oauthbearer.scope": "scope",
 }
 """Config keys of Kafka 4.1 and later (KIP-1139), and the equivalent login module options of 3.9."""
-_STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
-_NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
+_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
+_NEWER_PREFIXES: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Convert one client's settings for Spark's Java clients. Raises ConfigInvalid."""
-    result = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
+    result = {key: value for key, value in settings.items() if value or not key.startswith(_STORE_PREFIXES)}
     if result.get("ssl.key.password") and result.get("ssl.keystore.type", "").upper() == "PEM":
         result = _decrypt_key(result)
     if not is_client_credentials(settings):
@@ -43,21 +45,28 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     options = dict(module.options) if module else {}
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
     return {
-        **{key: result[key] for key in result if key not in _CREDENTIALS and not key.startswith(_NEWER)},
+        **{
+            key: result[key]
+            for key in result
+            if key not in _CREDENTIALS and not key.startswith(_NEWER_PREFIXES)
+        },
         "sasl.jaas.config": format_jaas(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }
 
 
 def _decrypt_key(settings: dict[str, str]) -> dict[str, str]:
-    """Return the settings with a decrypted key; unchanged if the key is unreadable, so that Java reports it."""
+    """Return the settings with a decrypted key. An unreadable key stays unchanged, so that Java reports the error."""
     try:
         identity = read_identity(settings)
     except UnusableKeyStore:
         return settings
     if identity is None:
         return settings
-    plain = {
+    other_settings = {
         key: settings[key] for key in settings if key not in {"ssl.key.password", "ssl.keystore.location"}
     }
-    return plain | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}
+    return other_settings | {
+        "ssl.keystore.key": identity.key,
+        "ssl.keystore.certificate.chain": identity.chain,
+    }

@@ -33,7 +33,7 @@ _SOURCE, _TARGET = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
 
 
 class KeytoolMissing(Exception):
-    """keytool is not installed."""
+    """Raised if keytool is not installed."""
 
 
 class Culprit(StrEnum):
@@ -45,7 +45,7 @@ class Culprit(StrEnum):
 
 
 class ConversionFailed(Exception):
-    """keytool failed to convert a store; the message is keytool's."""
+    """Raised if keytool fails to convert a store. Contains keytool's message."""
 
     def __init__(self, reason: str, culprit: Culprit = Culprit.OTHER) -> None:
         super().__init__(reason)
@@ -75,12 +75,12 @@ def find_keytool() -> Path:
         if not os.access(keytool, os.X_OK):
             raise KeytoolMissing(f"JAVA_HOME is {home}, which does not contain bin/keytool")
         return keytool
-    if on_path := shutil.which("keytool"):
-        return Path(on_path)
+    if path_keytool := shutil.which("keytool"):
+        return Path(path_keytool)
     if java := shutil.which("java"):
-        beside = Path(java).resolve().with_name("keytool")
-        if os.access(beside, os.X_OK):
-            return beside
+        sibling = Path(java).resolve().with_name("keytool")
+        if os.access(sibling, os.X_OK):
+            return sibling
     raise KeytoolMissing("keytool is not installed: install Java, or set JAVA_HOME")
 
 
@@ -92,16 +92,16 @@ def to_pkcs12(
 
     Args:
         path: the file that keytool reads.
-        data: its content, so that a changed file is converted again.
+        data: the content of the file, so that a changed file is converted again.
         kind: `JKS` or `JCEKS`.
         password: the store's password; None to read a trust store without an integrity check.
-        key_password: the private key's password, if it differs.
+        key_password: the private key's password, if it differs from the store's.
     """
     del data
     program = find_keytool()
-    started = time.monotonic()
+    start_time = time.monotonic()
     new_password = secrets.token_hex(32)
-    with tempfile.TemporaryDirectory(prefix="kraal-keytool-") as directory:  # of mode 0700
+    with tempfile.TemporaryDirectory(prefix="kraal-keytool-") as directory:  # has mode 0700
         target = Path(directory) / "store.p12"
         command = [
             *(str(program), *_JVM, "-importkeystore", "-noprompt", "-srckeystore", str(path.absolute())),
@@ -110,7 +110,7 @@ def to_pkcs12(
             *(() if password is None else ("-srcstorepass:env", _SOURCE)),
         ]
         environment = {**os.environ, _TARGET: new_password, _SOURCE: password or ""}
-        # keytool prompts for the store's password if it is not set, and for each key password that differs from it.
+        # keytool prompts for a missing store password, and for each key password that differs from the store's.
         responses = "\n" if password is None else f"{key_password or ''}\n" * _MAX_KEYS
         try:
             result = subprocess.run(
@@ -128,12 +128,12 @@ def to_pkcs12(
             raise _parse_failure(
                 result.stdout + result.stderr, f"{program} exited with code {result.returncode}"
             )
-        log.info("Converted %s store %s with keytool in %.1f s", kind, path, time.monotonic() - started)
+        log.info("Converted %s store %s with keytool in %.1f s", kind, path, time.monotonic() - start_time)
         return ConvertedStore(target.read_bytes(), new_password)
 
 
 def _parse_failure(output: str, default: str) -> ConversionFailed:
     """Return the error for keytool's output; `default` is the message if the output has none."""
-    culprit = next((each for words, each in _CULPRITS.items() if words in output), Culprit.OTHER)
+    culprit = next((candidate for phrase, candidate in _CULPRITS.items() if phrase in output), Culprit.OTHER)
     lines = [line.strip() for line in output.splitlines() if line.startswith("keytool error:")]
     return ConversionFailed(lines[0][:_MAX_REASON_LENGTH] if lines else default, culprit)

@@ -19,7 +19,7 @@ Client = Literal["producer", "consumer", "admin"]
 
 # One key per line: name, type, importance, clients (Producer, Consumer, Admin) and default, which is `=` and the
 # value, `null`, or `REQUIRED`. `$K` stands for org.apache.kafka, `$C` for the package of the consumer. A key whose
-# default differs between clients has several lines.
+# default differs between clients has one line for each default.
 _TABLE: Final = """\
 acks STRING LOW P =all
 allow.auto.create.topics BOOLEAN MEDIUM C =true

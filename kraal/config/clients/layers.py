@@ -29,19 +29,19 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
 def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of a connector's client: `producer.*`, overridden by `producer.override.*`.
 
-    If neither sets `security.protocol`, the worker's security settings are the defaults (Connect uses no security
-    then). Otherwise, as in Connect, the worker's security settings do not apply.
+    If neither sets `security.protocol`, the worker's security settings are the defaults. In this case, Connect uses no
+    security. Otherwise, as in Connect, the worker's security settings do not apply.
 
     Values are trimmed, as by ConfigDef. Raises ConfigInvalid for URLs that a connector may not use.
     """
     check_urls(worker, connector)
-    client_settings = _settings_below(worker, f"{client}.") | _settings_below(
+    client_settings = _settings_with_prefix(worker, f"{client}.") | _settings_with_prefix(
         connector, f"{client}.override."
     )
     if "security.protocol" in client_settings:
         return client_settings
-    shared = {key: value for key, value in worker.items() if key.startswith(_SECURITY_PREFIXES)}
-    return {key: value for key, value in shared.items() if key not in _REST_KEYS} | client_settings
+    security_settings = {key: value for key, value in worker.items() if key.startswith(_SECURITY_PREFIXES)}
+    return {key: value for key, value in security_settings.items() if key not in _REST_KEYS} | client_settings
 
 
 def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> str:
@@ -51,7 +51,7 @@ def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: C
     )
 
 
-def _settings_below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _settings_with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
         key.removeprefix(prefix): trim(value)
         for key, value in config.items()

@@ -120,8 +120,8 @@ def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = s
     """
     errors: list[str] = []
     options: dict[str, str] = {}
-    for key, raw in settings.items():
-        text = trim(raw)
+    for key, configured_text in settings.items():
+        text = trim(configured_text)
         number = _NUMBERS.get(key)
         if number is not None:
             try:
@@ -156,20 +156,20 @@ def _compression_level(settings: Mapping[str, str]) -> dict[str, str]:
 def _enforce_constraints(options: dict[str, str]) -> None:
     """Enforce the constraints between settings that librdkafka has and Java does not."""
 
-    def raise_above(name: str, over: str, by: int = 0, default: int = 0) -> None:
-        if over in options:
-            options[name] = str(max(int(options.get(name, default)), int(options[over]) + by))
+    def raise_to(name: str, lower_bound: str, margin: int = 0, default: int = 0) -> None:
+        if lower_bound in options:
+            options[name] = str(max(int(options.get(name, default)), int(options[lower_bound]) + margin))
 
-    raise_above("reconnect.backoff.max.ms", "reconnect.backoff.ms", default=1000)
-    raise_above("retry.backoff.max.ms", "retry.backoff.ms", default=1000)
-    raise_above("socket.timeout.ms", "fetch.wait.max.ms", by=2000, default=60_000)
-    raise_above("max.poll.interval.ms", "session.timeout.ms", default=300_000)
-    raise_above("fetch.max.bytes", "message.max.bytes", default=52_428_800)
-    raise_above("receive.message.max.bytes", "fetch.max.bytes", by=512, default=100_000_000)
+    raise_to("reconnect.backoff.max.ms", "reconnect.backoff.ms", default=1000)
+    raise_to("retry.backoff.max.ms", "retry.backoff.ms", default=1000)
+    raise_to("socket.timeout.ms", "fetch.wait.max.ms", margin=2000, default=60_000)
+    raise_to("max.poll.interval.ms", "session.timeout.ms", default=300_000)
+    raise_to("fetch.max.bytes", "message.max.bytes", default=52_428_800)
+    raise_to("receive.message.max.bytes", "fetch.max.bytes", margin=512, default=100_000_000)
     if options.get("delivery.timeout.ms", "0") != "0":  # 0: no timeout
-        raise_above("delivery.timeout.ms", "linger.ms", by=1)
-    if (age := options.get("metadata.max.age.ms")) is not None:  # Java refreshes metadata of this age
-        options["topic.metadata.refresh.interval.ms"] = str(min(int(age), 3_600_000))
+        raise_to("delivery.timeout.ms", "linger.ms", margin=1)
+    if (max_age_ms := options.get("metadata.max.age.ms")) is not None:  # Java refreshes metadata of this age
+        options["topic.metadata.refresh.interval.ms"] = str(min(int(max_age_ms), 3_600_000))
 
 
 def _security_options(security: Security) -> dict[str, str]:

@@ -29,16 +29,16 @@ class OverridePolicy(StrEnum):
 
     @staticmethod
     def parse(text: str) -> OverridePolicy | None:
-        """Return the policy with this name or with this class name in Kafka; None if there is none."""
-        package, _, simple = text.rpartition(".")
-        name = simple.removesuffix(_ENDING) if package in ("", _PACKAGE) else ""
+        """Return the policy with this name or with this class name in Kafka, or None."""
+        package, _, simple_name = text.rpartition(".")
+        name = simple_name.removesuffix(_ENDING) if package in ("", _PACKAGE) else ""
         return next((policy for policy in OverridePolicy if policy.value == name), None)
 
     @staticmethod
     def parse_class(name: str) -> OverridePolicy | None:
         """Return the policy of a Java class, by its full or simple name."""
-        simple = name.rpartition(".")[2]
-        return OverridePolicy.parse(name) if simple.endswith(_ENDING) else None
+        simple_name = name.rpartition(".")[2]
+        return OverridePolicy.parse(name) if simple_name.endswith(_ENDING) else None
 
     def rejection_reason(self, key: str) -> str | None:
         """Return why a client setting may not be overridden; None if it may."""

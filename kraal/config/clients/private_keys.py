@@ -22,7 +22,7 @@ from cryptography.x509 import Certificate, load_pem_x509_certificate
 
 
 class UnreadableKey(ValueError):
-    """A store or key cannot be opened: wrong password, damaged content or an unsupported algorithm."""
+    """Raised if a password is wrong, a store or key is damaged, or an algorithm is unsupported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Pkcs12:
     """The content of a PKCS12 store in PEM; the key is PKCS8 without encryption."""
 
     certificates: str
-    """All certificates, starting with the key's; may be empty."""
+    """All certificates, starting with the certificate of the key; may be empty."""
     chain: str | None
-    """The key's certificate, followed by those of its issuers."""
+    """The key's certificate, followed by the certificates of its issuers."""
     key: str | None = field(repr=False)
 
 
@@ -63,24 +63,28 @@ def decrypt_matching_key(key: str, password: str | None, certificate: str) -> st
     Raises UnreadableKey if the key or the certificate cannot be read.
     """
     try:
-        private = load_pem_private_key(key.encode(), password.encode() if password else None)
-        parsed = load_pem_x509_certificate(certificate.encode())
+        private_key = load_pem_private_key(key.encode(), password.encode() if password else None)
+        parsed_certificate = load_pem_x509_certificate(certificate.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise UnreadableKey(str(exc)) from exc
-    shape = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if private.public_key().public_bytes(*shape) != parsed.public_key().public_bytes(*shape):
+    key_format = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if private_key.public_key().public_bytes(*key_format) != parsed_certificate.public_key().public_bytes(
+        *key_format
+    ):
         return None
-    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def _to_pem(certificates: Sequence[Certificate]) -> str:
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
-def _build_chain(first: Certificate, candidates: Sequence[Certificate]) -> list[Certificate]:
-    """Return a chain in which each certificate is followed by its issuer's; drop unrelated certificates."""
-    chain, remaining = [first], list(candidates)
-    while issuer := next((each for each in remaining if each.subject == chain[-1].issuer), None):
+def _build_chain(leaf: Certificate, candidates: Sequence[Certificate]) -> list[Certificate]:
+    """Return a chain in which each certificate is followed by that of its issuer; drop unrelated certificates."""
+    chain, remaining = [leaf], list(candidates)
+    while issuer := next(
+        (candidate for candidate in remaining if candidate.subject == chain[-1].issuer), None
+    ):
         remaining.remove(issuer)
         chain.append(issuer)
     return chain

@@ -26,16 +26,16 @@ _REFUSAL: Final = (
 
 
 def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
-    """Check the URLs in a connector's config, for Kraal's clients and for those of the connector.
+    """Check the URLs in a connector's config, both for Kraal's clients and for the connector's own clients.
 
     Raises ConfigInvalid with all errors.
     """
     urls = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
-    requested = {key: url for key, url in urls.items() if url}
-    if not requested:
+    requested_urls = {key: url for key, url in urls.items() if url}
+    if not requested_urls:
         return
     allowed = allowed_urls(worker)
-    errors = [invalid(key, url, _REFUSAL) for key, url in requested.items() if url not in allowed]
+    errors = [invalid(key, url, _REFUSAL) for key, url in requested_urls.items() if url not in allowed]
     if errors:
         raise ConfigInvalid("\n".join(errors), errors)
 

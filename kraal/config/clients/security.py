@@ -1,6 +1,6 @@
 """Reader for the security settings of clients, shared by all libraries: protocol, certificates, login.
 
-All errors are reported together, each with its key, its value and the allowed values; secrets are `[hidden]`.
+All errors are reported together, each with the key, the value and the allowed values. Secrets are `[hidden]`.
 `format_key` returns the key as configured by the user, such as `consumer.sasl.mechanism`.
 Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEARER.
 """
@@ -126,10 +126,14 @@ def find_jaas(settings: Mapping[str, str]) -> LoginModule | None:
 
 
 def is_client_credentials(settings: Mapping[str, str]) -> bool:
-    """Return whether Kafka's callback handler, not a custom Java class, gets tokens from an endpoint."""
+    """Return whether Kafka's callback handler, and not a custom Java class, requests tokens from an endpoint."""
     handler = settings.get("sasl.login.callback.handler.class")
-    is_kafkas = not handler or _simple_name(handler) == _OAUTH_HANDLER
-    return settings.get("sasl.mechanism") == "OAUTHBEARER" and is_kafkas and bool(settings.get(_TOKEN_URL))
+    is_kafka_handler = not handler or _simple_name(handler) == _OAUTH_HANDLER
+    return (
+        settings.get("sasl.mechanism") == "OAUTHBEARER"
+        and is_kafka_handler
+        and bool(settings.get(_TOKEN_URL))
+    )
 
 
 class _Reader:
@@ -154,10 +158,10 @@ class _Reader:
     def _add_error(self, key: str, reason: str) -> None:
         value = self._get(key)
         declared = client_def("admin").get(key)
-        secret = declared is not None and declared.type is ConfigType.PASSWORD
-        printed = Password("") if value is not None and secret else value
+        is_secret = declared is not None and declared.type is ConfigType.PASSWORD
+        shown_value = Password("") if value is not None and is_secret else value
         formatted_reason = _STORE_KEY.sub(lambda match: self._format_key(match[0]), reason)
-        self.errors.append(invalid(self._format_key(key), printed, formatted_reason))
+        self.errors.append(invalid(self._format_key(key), shown_value, formatted_reason))
 
     def _read_protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
@@ -176,8 +180,8 @@ class _Reader:
         if algorithm not in {"https", ""}:
             reason = "it must be https, or empty: then the name in a server's certificate is not checked"
             self._add_error("ssl.endpoint.identification.algorithm", reason)
-        wanted = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
-        versions = tuple(each for each in _TLS_VERSIONS if each in wanted)
+        enabled = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
+        versions = tuple(each for each in _TLS_VERSIONS if each in enabled)
         if not versions:
             self._add_error("ssl.enabled.protocols", f"it must name one of: {', '.join(_TLS_VERSIONS)}")
         trusted, identity = self._read_trust(self._settings), None
@@ -187,15 +191,15 @@ class _Reader:
             self._add_error(exc.key, str(exc))
         return Tls(trusted, identity, algorithm == "https", versions or _TLS_VERSIONS)
 
-    def _read_trust(self, settings: Mapping[str, str], inside: str | None = None) -> str | None:
-        """Read a trust store; `inside` is the key whose value contains these settings, if any."""
+    def _read_trust(self, settings: Mapping[str, str], containing_key: str | None = None) -> str | None:
+        """Read a trust store. `containing_key` is the key whose value contains these settings, if any."""
         try:
             return read_trust(settings)
         except UnusableKeyStore as exc:
-            if inside is None:
+            if containing_key is None:
                 self._add_error(exc.key, str(exc))
             else:
-                self._add_error(inside, f"its option {exc.key} is invalid: {exc}")
+                self._add_error(containing_key, f"its option {exc.key} is invalid: {exc}")
             return None
 
     def _read_login(self) -> UserLogin | OAuthLogin | None:
@@ -223,14 +227,16 @@ class _Reader:
         except ValueError as exc:
             self._add_error("sasl.jaas.config", str(exc))
             return None
-        wanted = _LOGIN_MODULES[mechanism]
+        required_name = _LOGIN_MODULES[mechanism]
         if module is None:
             if mechanism != "OAUTHBEARER":
                 self._add_error(
-                    "sasl.jaas.config", f"{mechanism} needs it, with {wanted}, username and password"
+                    "sasl.jaas.config", f"{mechanism} needs it, with {required_name}, username and password"
                 )
-        elif module.name != wanted:
-            self._add_error("sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {wanted}")
+        elif module.name != required_name:
+            self._add_error(
+                "sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {required_name}"
+            )
             return None
         return module
 
@@ -244,7 +250,7 @@ class _Reader:
         return UserLogin(mechanism, user, Password(password))
 
     def _read_oauth_login(self, options: Mapping[str, str]) -> OAuthLogin | None:
-        before = len(self.errors)
+        error_count = len(self.errors)
         handler = self._get("sasl.login.callback.handler.class")
         if handler and _simple_name(handler) != _OAUTH_HANDLER:
             reason = f"{_ONLY_JAVA}; only Kafka's own {_OAUTH_HANDLER} is supported"
@@ -257,20 +263,18 @@ class _Reader:
         if urlsplit(url).scheme not in {"http", "https"}:
             reason = "OAUTHBEARER needs the http or https address of a token endpoint; no other tokens are supported"
             self._add_error(_TOKEN_URL, reason)
-        client = f"{_OAUTH}client.credentials.client."
-        user = self._get(f"{client}id") or options.get("clientId")
-        secret = self._get(f"{client}secret") or options.get("clientSecret")
+        client_prefix = f"{_OAUTH}client.credentials.client."
+        user = self._get(f"{client_prefix}id") or options.get("clientId")
+        secret = self._get(f"{client_prefix}secret") or options.get("clientSecret")
         if not user or not secret:
-            key = f"{client}secret" if user else f"{client}id"
+            key = f"{client_prefix}secret" if user else f"{client_prefix}id"
             self._add_error(
                 key, "OAUTHBEARER needs it, or the options clientId and clientSecret of sasl.jaas.config"
             )
         if options.get("ssl.keystore.location"):
-            self._add_error(
-                "sasl.jaas.config", "certificates of clients are not supported at token endpoints"
-            )
+            self._add_error("sasl.jaas.config", "client certificates are not supported for token endpoints")
         trusted = self._read_trust(options, "sasl.jaas.config")
-        if len(self.errors) > before:
+        if len(self.errors) > error_count:
             return None
         if (self._get(f"{_OAUTH}header.urlencode") or "").lower() == "true":
             user, secret = quote(user or "", safe=""), quote(secret or "", safe="")

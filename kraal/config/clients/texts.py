@@ -17,7 +17,7 @@ allow.auto.create.topics Whether the broker may create a topic that the client r
 auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
 auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
 latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails. With latest, \
-records are skipped that a new partition gets before the consumer discovers it; by_duration with more than \
+records that a new partition receives before the consumer discovers it are skipped; by_duration with more than \
 metadata.max.age.ms reads them.
 batch.size Maximum size of a batch of records for one partition, in bytes.
 bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
@@ -38,15 +38,14 @@ compression.zstd.level Compression level of zstd.
 config.providers Names of providers that resolve variables in the client's own settings.
 connections.max.idle.ms Milliseconds after which an idle connection is closed.
 default.api.timeout.ms Timeout of calls without a specific timeout, in milliseconds.
-delivery.timeout.ms Maximum time from handing over a record until it is written or has failed, including retries, \
-in milliseconds.
+delivery.timeout.ms Maximum time until a sent record is written or has failed, including retries, in milliseconds.
 enable.auto.commit Whether the consumer commits offsets automatically.
-enable.idempotence Whether a record that is sent again is written only once.
+enable.idempotence Whether each record is written exactly once in spite of retries.
 enable.metrics.push Whether the client sends its metrics to brokers that request them (KIP-714).
 exclude.internal.topics Whether a topic pattern excludes Kafka's internal topics.
 fetch.max.bytes Maximum size of a fetch response over all partitions, in bytes.
 fetch.max.wait.ms Maximum time that a broker waits for fetch.min.bytes, in milliseconds.
-fetch.min.bytes Minimum size of a fetch response, in bytes; the broker waits until it has as many.
+fetch.min.bytes Minimum size of a fetch response, in bytes; brokers wait until this much data is available.
 group.id Consumer group; default: connect- and the connector's name.
 group.instance.id Id of the member that survives restarts, so that it keeps its partitions (static membership).
 group.protocol Protocol of the group: classic, or consumer (KIP-848).
@@ -180,23 +179,23 @@ value.serializer Java class that serializes values.
 
 _NOT_JAVA: Final = "these clients are not Java"
 _CHECKED_ELSEWHERE: Final = "brokers verify tokens, clients do not"
-_SPARK_OLDER: Final = "Spark's clients are of Kafka 3.9, which does not support it"
-_TASKS_OWN: Final = "transactions are those of exactly-once support, with transactional ids of tasks"
+_OLD_SPARK_CLIENTS: Final = "Spark uses the clients of Kafka 3.9, which do not support it"
+_MANAGED_TRANSACTIONS: Final = "exactly-once support manages transactions and transactional ids"
 _BYTES: Final = "records are bytes, which converters read and write"
-_OURS: Final = "offsets are committed after each batch"
+_COMMITTED_PER_BATCH: Final = "offsets are committed after each batch"
 _RANGE: Final = "the group member uses the classic protocol and the range assignor"
 _RESOLVED: Final = "only a worker has config providers"
 
 # Clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
 _WITHOUT_EFFECT: Final = (
     ("PCA", "config.providers", _RESOLVED),
-    ("P", "bootstrap.resolve.timeout.ms", _SPARK_OLDER),
+    ("P", "bootstrap.resolve.timeout.ms", _OLD_SPARK_CLIENTS),
     ("CA", "bootstrap.resolve.timeout.ms", _NOT_JAVA),
-    ("P", "buffer.memory.allocation.strategy", _SPARK_OLDER),
-    ("P", "client.rack", _SPARK_OLDER),
-    ("P", "metadata.cluster.check.enable", _SPARK_OLDER),
+    ("P", "buffer.memory.allocation.strategy", _OLD_SPARK_CLIENTS),
+    ("P", "client.rack", _OLD_SPARK_CLIENTS),
+    ("P", "metadata.cluster.check.enable", _OLD_SPARK_CLIENTS),
     ("CA", "metadata.cluster.check.enable", _NOT_JAVA),
-    ("P", "partitioner.rack.aware", _SPARK_OLDER),
+    ("P", "partitioner.rack.aware", _OLD_SPARK_CLIENTS),
     ("PCA", "sasl.oauthbearer.allow.unverified.", _CHECKED_ELSEWHERE),
     ("A", "bootstrap.controllers", "the client connects to brokers"),
     ("A", "default.api.timeout.ms", _NOT_JAVA),
@@ -221,13 +220,13 @@ _WITHOUT_EFFECT: Final = (
     ("A", "ssl.trustmanager.algorithm", _NOT_JAVA),
     ("P", "key.serializer", _BYTES),
     ("P", "value.serializer", _BYTES),
-    ("P", "transactional.id", _TASKS_OWN),
-    ("P", "transaction.two.phase.commit.enable", _TASKS_OWN),
-    ("P", "metadata.recovery.rebootstrap.trigger.ms", _SPARK_OLDER),
+    ("P", "transactional.id", _MANAGED_TRANSACTIONS),
+    ("P", "transaction.two.phase.commit.enable", _MANAGED_TRANSACTIONS),
+    ("P", "metadata.recovery.rebootstrap.trigger.ms", _OLD_SPARK_CLIENTS),
     ("C", "key.deserializer", _BYTES),
     ("C", "value.deserializer", _BYTES),
-    ("C", "auto.commit.interval.ms", _OURS),
-    ("C", "enable.auto.commit", _OURS),
+    ("C", "auto.commit.interval.ms", _COMMITTED_PER_BATCH),
+    ("C", "enable.auto.commit", _COMMITTED_PER_BATCH),
     ("C", "group.protocol", _RANGE),
     ("C", "group.remote.assignor", _RANGE),
     ("C", "partition.assignment.strategy", _RANGE),
@@ -245,5 +244,7 @@ def client_texts() -> dict[str, str]:
 
 def no_effect_reason(owner: str, name: str) -> str:
     """Return why a setting has no effect for a client (`P`, `C` or `A`); empty if it has an effect."""
-    rules = (why for owners, start, why in _WITHOUT_EFFECT if owner in owners and name.startswith(start))
+    rules = (
+        reason for owners, prefix, reason in _WITHOUT_EFFECT if owner in owners and name.startswith(prefix)
+    )
     return next(rules, "")

@@ -36,24 +36,24 @@ def client_context(tls: Tls, scratch: Path) -> ssl.SSLContext:
     return context
 
 
-def server_context(tls: Tls, clients: ssl.VerifyMode, scratch: Path) -> ssl.SSLContext:
+def server_context(tls: Tls, client_auth: ssl.VerifyMode, scratch: Path) -> ssl.SSLContext:
     """Return the context of an HTTP/1.1 server. Uses `scratch` for a temporary file.
 
-    `clients` determines whether clients must present a certificate that `tls` trusts.
+    `client_auth` determines whether clients must present a certificate that `tls` trusts.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_versions(context, tls)
     context.set_alpn_protocols(["http/1.1"])
     if tls.trusted is not None:
         context.load_verify_locations(cadata=tls.trusted)
-    context.verify_mode = clients
+    context.verify_mode = client_auth
     if tls.identity is not None:
         _load_identity(context, tls.identity, scratch)
     return context
 
 
 def _set_versions(context: ssl.SSLContext, tls: Tls) -> None:
-    versions = [_VERSIONS[each] for each in tls.versions]
+    versions = [_VERSIONS[version] for version in tls.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
@@ -69,12 +69,12 @@ def _load_identity(context: ssl.SSLContext, identity: Identity, scratch: Path) -
 
     password = secrets.token_hex(32).encode()
     key = load_pem_private_key(identity.key.encode(), None)
-    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+    encrypted_key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
     make_directory(scratch)
-    handle, name = tempfile.mkstemp(prefix="identity-", suffix=".pem", dir=scratch)  # of mode 0600
+    handle, name = tempfile.mkstemp(prefix="identity-", suffix=".pem", dir=scratch)  # has mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(encrypted + identity.chain.encode())
+            file.write(encrypted_key + identity.chain.encode())
         context.load_cert_chain(name, password=password)
     finally:
         Path(name).unlink()

@@ -1,7 +1,7 @@
 """Automatic restarts of FAILED instances: the keys `errors.auto.restart*` of workers and connectors.
 
-In Connect, an instance stays FAILED until a user restarts it; this is the default. A connector's values take precedence
-over its worker's, key by key.
+In Connect, and by default, an instance stays FAILED until a user restarts it. Each key of a connector takes precedence
+over the same key of the worker.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def worker_policy(values: Mapping[str, object]) -> AutoRestart:
 def parse_policy(config: Mapping[str, str | None], worker: AutoRestart) -> AutoRestart:
     """Return the effective policy of a connector; never raises.
 
-    Invalid values, which can only come from outside the REST API, and unresolved variables are ignored.
+    Unresolved variables are ignored, and so are invalid values, which can only come from outside the REST API.
     """
     values: dict[str, object] = {}
     for key in SUPERVISION:
@@ -141,13 +141,13 @@ def parse_policy(config: Mapping[str, str | None], worker: AutoRestart) -> AutoR
 
 
 def _override_policy(policy: AutoRestart, values: Mapping[str, object]) -> AutoRestart:
-    changed: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if (scope := values.get(AUTO_RESTART)) is not None:
-        changed["scope"] = RestartScope(str(scope))
+        changes["scope"] = RestartScope(str(scope))
     if (max_restarts := values.get(AUTO_RESTART_MAX)) is not None:
-        changed["max_restarts"] = int(str(max_restarts))
+        changes["max_restarts"] = int(str(max_restarts))
     if (window_ms := values.get(AUTO_RESTART_WINDOW)) is not None:
-        changed["window_s"] = int(str(window_ms)) / 1000
+        changes["window_s"] = int(str(window_ms)) / 1000
     if (backoff_ms := values.get(AUTO_RESTART_BACKOFF)) is not None:
-        changed["backoff_s"] = int(str(backoff_ms)) / 1000
-    return replace(policy, **changed)
+        changes["backoff_s"] = int(str(backoff_ms)) / 1000
+    return replace(policy, **changes)

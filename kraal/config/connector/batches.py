@@ -20,7 +20,7 @@ MAX_RECORDS: Final = "max.records.per.batch"
 DEFAULT_POLL_MS: Final = 25
 DEFAULT_LINGER_MS: Final = 35
 TRANSACTION_LINGER_MS: Final = 400
-"""For sources with exactly-once delivery, because a transaction takes several requests."""
+"""Default linger of sources with exactly-once delivery; larger, because a transaction takes several requests."""
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."
 
@@ -28,7 +28,7 @@ _MAX_RECORDS: Final = 10_000_000
 _MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _SAFE_PREFIXES: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
-"""Settings of the Spark session that a connector may override: they only affect how its files are read and written."""
+"""Prefixes of Spark session settings that a connector may override: they only affect how it reads and writes files."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
     "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
@@ -55,7 +55,7 @@ class Batches:
     max_records: int = DEFAULT_MAX_RECORDS
 
 
-@rule(", ".join(f"`{prefix}*`" for prefix in _SAFE_PREFIXES) + ", but no names of classes")
+@rule(", ".join(f"`{prefix}*`" for prefix in _SAFE_PREFIXES) + ", except settings that name classes")
 def _check_spark_setting(name: str, value: object) -> str | None:
     """Require a setting that affects only this connector and loads no code."""
     if name.startswith(_SAFE_PREFIXES) and not name.lower().endswith("class"):
@@ -76,7 +76,7 @@ _CHECKS: Final[Mapping[str, Rule]] = {
 
 _POLL: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
-    importance=Importance.LOW, doc=f"{_POLL_DOC} A sink that sets it is polled even if it could wait for records. "
+    importance=Importance.LOW, doc=f"{_POLL_DOC} A sink with this setting is polled even if it could wait for records. "
         "Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Poll Interval", source="Kraal",
 )  # fmt: skip
@@ -120,15 +120,15 @@ WORKER_BATCHES: Final = (
 
 def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]:
     """Return the batch keys in a connector's config, except those that its plugin declares."""
-    named = [key for key in BATCHES if key.name in config]
-    sql = [
+    present_keys = [key for key in BATCHES if key.name in config]
+    sql_keys = [
         Key(
             name=name, type=ConfigType.STRING, default=None, validator=_check_spark_setting, importance=Importance.LOW,
-            doc=SQL_FAMILY.doc, group=_GROUP, order=3 + at, width=Width.MEDIUM, display_name=name, source="Kraal",
+            doc=SQL_FAMILY.doc, group=_GROUP, order=3 + index, width=Width.MEDIUM, display_name=name, source="Kraal",
         )
-        for at, name in enumerate(sorted(name for name in config if name.startswith(SPARK_SQL)))
+        for index, name in enumerate(sorted(name for name in config if name.startswith(SPARK_SQL)))
     ]  # fmt: skip
-    return [key for key in (*named, *sql) if key.name not in plugin]
+    return [key for key in (*present_keys, *sql_keys) if key.name not in plugin]
 
 
 def parse_batches(

@@ -34,9 +34,9 @@ def converter_settings(worker: Mapping[str, str], connector: Config, role: str) 
     """
     source = connector if connector.get(role) else worker
     prefix = f"{role}."
-    own = {
+    own_settings = {
         key.removeprefix(prefix): text
         for key, text in source.items()
         if key.startswith(prefix) and text is not None
     }
-    return ConverterSettings(trim(source.get(role) or DEFAULTS[role]), own)
+    return ConverterSettings(trim(source.get(role) or DEFAULTS[role]), own_settings)

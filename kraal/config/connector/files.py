@@ -32,9 +32,9 @@ class ConnectorFile:
     name: ConnectorName
     config: Config
     initial_state: TargetState | None
-    """Applied only if the connector is new; None if it is not set."""
+    """The initial state, which is applied only if the connector is new; None if it is not set."""
     initial_offsets: Sequence[Pair] | None = None
-    """Likewise."""
+    """The initial offsets, which are applied only if the connector is new; None if they are not set."""
 
 
 def parse_initial_state(text: str) -> TargetState:
@@ -55,18 +55,18 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
 
 def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     """Parse the text of a connector file; `path` is for error messages. Raises BadRequest."""
-    broken = ""
+    json_error = ""
     try:
         # As in Java, numbers keep their text: 1.50 stays 1.50.
         content = json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
     except ValueError as exc:
-        content, broken = None, f" (it looks like JSON, but is not valid JSON: {exc})"
+        content, json_error = None, f" (it looks like JSON, but is not valid JSON: {exc})"
     except RecursionError:
-        content, broken = None, " (it looks like JSON, but is nested too deeply)"
+        content, json_error = None, " (it looks like JSON, but is nested too deeply)"
     if isinstance(content, dict):
-        flat = _flatten_config(content)
-        if flat is not None:
-            return _make_file(flat, path, "")
+        flat_config = _flatten_config(content)
+        if flat_config is not None:
+            return _make_file(flat_config, path, "")
         if "config" in content:
             return _parse_create_request(content, path)
         raise BadRequest(
@@ -74,11 +74,11 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
             "or the file must have the fields 'name' and 'config'"
         )
     config = parse_properties(text, path, "connector configuration")
-    return _make_file(config, path, broken if text.lstrip().startswith("{") else "")
+    return _make_file(config, path, json_error if text.lstrip().startswith("{") else "")
 
 
 def _flatten_config(content: Mapping[str, object]) -> dict[str, str | None] | None:
-    """Return the values of an object as strings; None if one is an object or an array."""
+    """Return the values of an object as strings; None if any value is an object or an array."""
     if any(isinstance(value, (dict, list)) for value in content.values()):
         return None
     return {key: config_text(value) for key, value in content.items()}
@@ -86,7 +86,7 @@ def _flatten_config(content: Mapping[str, object]) -> dict[str, str | None] | No
 
 def _describe_nested(content: Mapping[str, object]) -> str:
     """Describe the first value that is an object or an array, for an error message."""
-    key, value = next(each for each in content.items() if isinstance(each[1], (dict, list)))
+    key, value = next(entry for entry in content.items() if isinstance(entry[1], (dict, list)))
     kind = "an array" if isinstance(value, list) else "an object"
     return f"the value of '{key}' is {kind}; values must be strings (a list is one string: \"a,b\")"
 
@@ -102,10 +102,14 @@ def _make_file(config: Mapping[str, str | None], path: str | Path, remark: str) 
 
 def _parse_create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
     """Parse the body of `POST /connectors`; unknown fields are ignored."""
-    fields = content["config"]
-    config = _flatten_config(fields) if isinstance(fields, dict) else None
+    config_object = content["config"]
+    config = _flatten_config(config_object) if isinstance(config_object, dict) else None
     if config is None:
-        reason = _describe_nested(fields) if isinstance(fields, dict) else "'config' is not an object"
+        reason = (
+            _describe_nested(config_object)
+            if isinstance(config_object, dict)
+            else "'config' is not an object"
+        )
         raise BadRequest(f"Connector configuration at '{path}': {reason}")
     name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):

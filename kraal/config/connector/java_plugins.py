@@ -1,4 +1,4 @@
-"""The keys of Java plugins: those of workers, and `plugins.jvm` of connectors, which overrides their worker's."""
+"""The keys of Java plugins: the keys of workers, and `plugins.jvm` of connectors, which overrides the worker's."""
 
 from __future__ import annotations
 

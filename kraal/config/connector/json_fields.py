@@ -1,6 +1,6 @@
 """Parsing of JSON fields that users send over REST or in files, with errors that name the field and its value.
 
-Parse JSON numbers as `Number`, which preserves their text until the type is known.
+Callers must parse JSON numbers as `Number`, which preserves their text until the type is known.
 """
 
 from __future__ import annotations
@@ -44,75 +44,79 @@ def parse_offset_pairs(offsets: Any, field: str) -> list[Pair]:
         raise BadRequest(_NO_OFFSETS)
     pairs: list[Pair] = []
     for number, each in enumerate(offsets):
-        what = f"{field}[{number}]"
-        fields = read_record(each, what, _OFFSET_FIELDS)
-        pairs.append((_read_fields(fields, "partition", what), _read_fields(fields, "offset", what)))
+        description = f"{field}[{number}]"
+        fields = read_record(each, description, _OFFSET_FIELDS)
+        pairs.append(
+            (_read_fields(fields, "partition", description), _read_fields(fields, "offset", description))
+        )
     return pairs
 
 
-def _read_fields(record: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+def _read_fields(record: dict[str, Any], name: str, description: str) -> dict[str, Json] | None:
     """Return a partition or an offset; None if it is null or missing. Raises BadRequest."""
     value = record.get(name)
     if value is None:
         return None
-    fields = read_object(value, f"Field {name} of {what}")
+    fields = read_object(value, f"Field {name} of {description}")
     return {
-        check_surrogates(key, f"A key in {what}"): _convert_numbers(each, what)
+        check_surrogates(key, f"A key in {description}"): _convert_numbers(each, description)
         for key, each in fields.items()
     }
 
 
-def _convert_numbers(value: Any, what: str, depth: int = 0) -> Json:
+def _convert_numbers(value: Any, description: str, depth: int = 0) -> Json:
     """Convert the numbers in a value of a partition or an offset. Raises BadRequest."""
     if depth > _MAX_DEPTH:
-        raise BadRequest(f"A value in {what} is nested too deeply: more than {_MAX_DEPTH} levels")
+        raise BadRequest(f"A value in {description} is nested too deeply: more than {_MAX_DEPTH} levels")
     match value:
         case Number():
             text = str(value)
             if len(text) > _MAX_DIGITS:
-                raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
+                raise BadRequest(f"A number in {description} is too long: it has {len(text)} characters")
             if text.removeprefix("-").isdecimal():
                 return int(text)
             number = float(text)
             if not math.isfinite(number):
-                raise BadRequest(f"A number in {what} is too large: {text}")
+                raise BadRequest(f"A number in {description} is too large: {text}")
             return number
         case str():
-            return check_surrogates(value, f"A string in {what}")
+            return check_surrogates(value, f"A string in {description}")
         case list():
-            return [_convert_numbers(each, what, depth + 1) for each in value]
+            return [_convert_numbers(each, description, depth + 1) for each in value]
         case dict():
             return {
-                check_surrogates(key, f"A key in {what}"): _convert_numbers(each, what, depth + 1)
+                check_surrogates(key, f"A key in {description}"): _convert_numbers(
+                    each, description, depth + 1
+                )
                 for key, each in value.items()
             }
         case _:
-            plain: Json = value
-            return plain
+            scalar: Json = value
+            return scalar
 
 
-def read_record(value: Any, what: str, allowed: tuple[str, ...]) -> dict[str, Any]:
-    """Return an object that has only allowed fields. Raises BadRequest for others."""
-    fields = read_object(value, what[0].upper() + what[1:])
+def read_record(value: Any, description: str, allowed: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has only allowed fields. Raises BadRequest for other fields or values."""
+    fields = read_object(value, description[0].upper() + description[1:])
     for name in fields:
         if name not in allowed:
             raise BadRequest(
-                f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(allowed)}"
+                f"Unknown field {json.dumps(name)} in {description}; its fields are {', '.join(allowed)}"
             )
     return fields
 
 
-def read_object(value: Any, what: str) -> dict[str, Any]:
+def read_object(value: Any, description: str) -> dict[str, Any]:
     """Return an object. Raises BadRequest for anything else."""
     if not isinstance(value, dict):
-        raise BadRequest(f"{what} must be a JSON object, but is {json_type(value)}")
+        raise BadRequest(f"{description} must be a JSON object, but is {json_type(value)}")
     return value
 
 
-def check_surrogates(text: str, what: str) -> str:
+def check_surrogates(text: str, description: str) -> str:
     """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
     if _HALF_SURROGATE.search(text):
-        raise BadRequest(f"{what} contains an unpaired surrogate: {json.dumps(text)}")
+        raise BadRequest(f"{description} contains an unpaired surrogate: {json.dumps(text)}")
     return text
 
 

@@ -1,7 +1,7 @@
 """The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.4.0).
 
-`CONNECTOR` contains the keys without a worker's defaults: `kraal.plugins.validation.validate` adds the worker's
-converters, and the installed version as the default of each `….plugin.version`.
+`CONNECTOR` contains the keys without a worker's defaults. `kraal.plugins.validation.validate` adds these defaults: the
+worker's converters, and the installed version for each `….plugin.version`.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ CONNECTOR_FAMILIES: Final = (
     Family(prefix="transforms.", rest="NAME.type", doc="Class of the transform NAME."),
     Family(
         prefix="transforms.", rest="NAME.KEY",
-        doc="A setting of the transform NAME, or predicate or negate, the condition under which it is applied.",
+        doc="A setting of the transform NAME. The settings predicate and negate select the records to transform.",
     ),
     Family(prefix="predicates.", rest="NAME.type", doc="Class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),

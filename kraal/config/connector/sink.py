@@ -117,7 +117,7 @@ def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
 
 
 def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Validate the topics of a sink; return pairs of a key and its error.
+    """Validate the topics of a sink. Return the errors as pairs of a key and a message.
 
     Invalid regular expressions are ignored here, because the check of their key reports them.
     Source: SinkConnectorConfig.validate.
@@ -126,23 +126,28 @@ def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
     dlq = trim(config.get(DLQ_TOPIC) or "")
     errors: list[tuple[str, str]] = []
     if not is_blank(topics) and not is_blank(pattern):
-        both = f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set."
-        errors += [(TOPICS, both), (TOPICS_REGEX, both)]
+        both_error = f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set."
+        errors += [(TOPICS, both_error), (TOPICS_REGEX, both_error)]
     if is_blank(topics) and is_blank(pattern):
-        neither = f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
-        errors += [(TOPICS, neither), (TOPICS_REGEX, neither)]
-    listed = tuple(dict.fromkeys(filter(None, split_list(topics or ""))))
-    if dlq and dlq in listed:
+        neither_error = f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
+        errors += [(TOPICS, neither_error), (TOPICS_REGEX, neither_error)]
+    listed_topics = tuple(dict.fromkeys(filter(None, split_list(topics or ""))))
+    if dlq and dlq in listed_topics:
         errors.append(
-            (TOPICS, _describe_dlq_conflict(dlq, "included in the list of topics", TOPICS, java_text(listed)))
+            (
+                TOPICS,
+                _describe_dlq_conflict(
+                    dlq, "included in the list of topics", TOPICS, java_text(listed_topics)
+                ),
+            )
         )
     if dlq and pattern is not None and not is_blank(pattern):
         errors += _check_pattern(pattern, dlq)
     return errors
 
 
-def _describe_dlq_conflict(topic: str, how: str, key: str, value: str) -> str:
-    return f"The DLQ topic '{topic}' may not be {how} ('{key}={value}') consumed by the connector"
+def _describe_dlq_conflict(topic: str, relation: str, key: str, value: str) -> str:
+    return f"The DLQ topic '{topic}' may not be {relation} ('{key}={value}') consumed by the connector"
 
 
 def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Rules for creating the topics of a source: groups of topics, and settings of new topics (KIP-158).
 
-Topics are created for connectors with any key `topic.creation.…`; for others only brokers create topics, if they are
-configured to do so. As in Connect, these keys are checked when a connector starts, not when its config is validated.
+Kraal creates topics for connectors with any key `topic.creation.…`. For other connectors, brokers create topics if they
+are configured to do so. As in Connect, these keys are checked when a connector starts, not when a config is validated.
 Source: SourceConnectorConfig, TopicCreationConfig, TopicCreationGroup, TopicCreation (Kafka 4.4.0).
 """
 
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from kraal.config.checks import Check, rule
 from kraal.config.connector.source import TOPIC_CREATION
-from kraal.config.java_regex import compile_pattern, refusal
+from kraal.config.java_regex import compile_pattern, find_pattern_error
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.patterns import Pattern
 from kraal.config.values import as_strings, invalid, java_text, parse_value
@@ -97,7 +97,7 @@ class TopicRules:
 
 
 def read_rules(config: Mapping[str, str]) -> TopicRules | None:
-    """Read the rules in a source connector's config; None if it has none. Raises ConfigInvalid with all errors."""
+    """Read a source connector's rules; None if its config has no rules. Raises ConfigInvalid with all errors."""
     if not any(name.startswith(TOPIC_CREATION) for name in config):
         return None
     names = as_strings(parse_value(GROUPS, config.get(GROUPS, ""), ConfigType.LIST))
@@ -124,7 +124,7 @@ def read_enabled_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> 
 def _read_group(
     config: Mapping[str, str], name: str, default: TopicGroup | None, errors: list[str]
 ) -> TopicGroup:
-    """Read a group and add its errors to `errors`; `default` is None for the default group itself.
+    """Read a group and add its errors to `errors`. `default` must be None for the default group itself.
 
     The default group has no patterns, because it contains all remaining topics.
     """
@@ -164,7 +164,7 @@ def _group_keys(prefix: str, default: TopicGroup | None) -> ConfigDef:
     ]
     if default is not None:
         keys = [
-            _key(prefix + each, ConfigType.LIST, (), _check_expressions) for each in (_INCLUDE, _EXCLUDE)
+            _key(prefix + name, ConfigType.LIST, (), _check_expressions) for name in (_INCLUDE, _EXCLUDE)
         ] + keys
     return ConfigDef(keys)
 
@@ -201,6 +201,6 @@ def _check_expressions(name: str, value: object) -> str | None:
     """Require regular expressions that are valid one by one and joined by `|`; the error detail is Python's."""
     entries = as_strings(value)
     for each in (*entries, "|".join(entries)):
-        if (reason := refusal(each)) is not None:
+        if (reason := find_pattern_error(each)) is not None:
             return invalid(name, java_text(value), f"Syntax error in regular expression: {reason}")
     return None

@@ -45,18 +45,18 @@ class Characters:
     def ignoring_case(self) -> Self:
         """Return the set with both cases of its ASCII letters, like CASE_INSENSITIVE without UNICODE_CASE."""
         lower, upper = self.of((_LOWER[0], _LOWER[-1])), self.of((_UPPER[0], _UPPER[-1]))
-        lowered = ((first + _TO_LOWER, last + _TO_LOWER) for first, last in (self & upper).ranges)
-        raised = ((first - _TO_LOWER, last - _TO_LOWER) for first, last in (self & lower).ranges)
-        return self.of(*self.ranges, *lowered, *raised)
+        lower_ranges = ((first + _TO_LOWER, last + _TO_LOWER) for first, last in (self & upper).ranges)
+        upper_ranges = ((first - _TO_LOWER, last - _TO_LOWER) for first, last in (self & lower).ranges)
+        return self.of(*self.ranges, *lower_ranges, *upper_ranges)
 
     @override
     def __str__(self) -> str:
         """Return the set in Python's syntax, as one unit that can be repeated."""
         if len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]:
             return re.escape(chr(self.ranges[0][0]))
-        negated = bool(self.ranges) and self.ranges[-1][1] == sys.maxunicode and self.ranges[0][0] > 0
-        ranges = (~self).ranges if negated or not self.ranges else self.ranges
-        return f"[{'^' if negated or not self.ranges else ''}{''.join(map(_format_range, ranges))}]"
+        is_complement = bool(self.ranges) and self.ranges[-1][1] == sys.maxunicode and self.ranges[0][0] > 0
+        ranges = (~self).ranges if is_complement or not self.ranges else self.ranges
+        return f"[{'^' if is_complement or not self.ranges else ''}{''.join(map(_format_range, ranges))}]"
 
 
 def one_character(code: int) -> Characters:
@@ -65,23 +65,23 @@ def one_character(code: int) -> Characters:
 
 
 def _merge(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    current: tuple[int, int] | None = None
+    pending_range: tuple[int, int] | None = None
     for first, last in sorted(ranges):
-        if current is None:
-            current = (first, last)
-        elif first <= current[1] + 1:
-            current = (current[0], max(current[1], last))
+        if pending_range is None:
+            pending_range = (first, last)
+        elif first <= pending_range[1] + 1:
+            pending_range = (pending_range[0], max(pending_range[1], last))
         else:
-            yield current
-            current = (first, last)
-    if current is not None:
-        yield current
+            yield pending_range
+            pending_range = (first, last)
+    if pending_range is not None:
+        yield pending_range
 
 
 def _format_range(ends: tuple[int, int]) -> str:
     first, last = ends
-    between = "-" if last > first + 1 else ""
-    return f"{_escape(first)}{between}{_escape(last) if last > first else ''}"
+    separator = "-" if last > first + 1 else ""
+    return f"{_escape(first)}{separator}{_escape(last) if last > first else ''}"
 
 
 def _escape(code: int) -> str:

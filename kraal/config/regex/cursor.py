@@ -62,7 +62,7 @@ class Cursor:
         r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; None for another escape. Raises re.error."""
         kind = self.raw(1)
         if kind and kind in "pP":
-            return self._parse_property(negated=kind == "P")
+            return self._parse_property(is_negated=kind == "P")
         characters = escape_set(kind) if kind else None
         if characters is not None:
             self.at += 2
@@ -96,10 +96,10 @@ class Cursor:
         self.at = match.end()
         return match
 
-    def _parse_property(self, *, negated: bool) -> Characters:
+    def _parse_property(self, *, is_negated: bool) -> Characters:
         match = _PROPERTY.match(self.text, self.at + 2)
         name = "" if match is None else match[1] or match[2] or ""
-        characters = property_set(name, negated=negated, ignore_case=self.has(IGNORE_CASE))
+        characters = property_set(name, is_negated=is_negated, ignore_case=self.has(IGNORE_CASE))
         if match is None or characters is None:
             end = len(self.text) if match is None else match.end()
             raise self.error(f"the set of characters {self.text[self.at : end]} is not supported")

@@ -58,14 +58,14 @@ _ESCAPES: Final = {
 }
 
 
-def property_set(name: str, *, negated: bool, ignore_case: bool) -> Characters | None:
-    r"""Return the set of `\p{name}`, or `\P{name}` if negated; None if the name is unknown."""
+def property_set(name: str, *, is_negated: bool, ignore_case: bool) -> Characters | None:
+    r"""Return the set of `\p{name}`, or of `\P{name}` if `is_negated`; None if the name is unknown."""
     characters = _PROPERTIES.get(name)
     if characters is None:
         return None
     if ignore_case and name in _CASED:
         characters = characters.ignoring_case()
-    return ~characters if negated else characters
+    return ~characters if is_negated else characters
 
 
 def escape_set(letter: str) -> Characters | None:

@@ -1,7 +1,7 @@
 """Parser for character classes in brackets: unions, intersections, complements.
 
-`^` complements the whole set, including intersections. The left side of `&&` is everything before it; the right side
-ends at the next `&&` or at the end of the set.
+`^` complements the whole set, including intersections. The left side of `&&` is everything before the `&&`; the right
+side ends at the next `&&` or at the end of the set.
 Source: Pattern, "Character classes" and "Precedence of character-class operators" (Java 17).
 """
 
@@ -33,7 +33,7 @@ class _Set:
         self._characters: Characters | None = None
         """The set before the position; None if no element has been parsed."""
         self._singles = Characters()
-        """Single characters. Java adds all of them at `&&` and at the end if there are new ones."""
+        """Single characters. Java adds all of them at `&&` and at the end if there are new single characters."""
         self._has_new_singles = False
         self._last: Characters | None = None
         """The element before `&&`; also the right side if nothing follows `&&`."""
@@ -42,8 +42,8 @@ class _Set:
         """Parse the elements after the current character, up to the `]`."""
         cursor = self._cursor
         char = cursor.next()
-        negated = char == "^" and cursor.text[cursor.at - 1] == "["
-        if negated:
+        is_negated = char == "^" and cursor.text[cursor.at - 1] == "["
+        if is_negated:
             char = cursor.next()
         while char != "]" or (self._characters is None and not self._has_new_singles):
             if not char:
@@ -57,7 +57,7 @@ class _Set:
             char = cursor.peek()
         self._add_singles()
         characters = self._characters or Characters()
-        return ~characters if negated else characters
+        return ~characters if is_negated else characters
 
     def _add(self, characters: Characters) -> None:
         self._last = characters
@@ -79,18 +79,18 @@ class _Set:
 
     def _intersect(self) -> None:
         cursor = self._cursor
-        right: Characters | None = None
+        right_side: Characters | None = None
         while (char := cursor.peek()) not in {"]", "&", ""}:
             if char == "[":
                 part = parse_set(cursor, self._depth + 1)
             else:
                 cursor.at -= 1
                 part = _Set(cursor, self._depth + 1).parse()
-            right = part if right is None else right | part
+            right_side = part if right_side is None else right_side | part
         if self._has_new_singles and self._characters is None:
             self._last = self._singles
         self._add_singles()
-        self._last = right if right is not None else self._last
+        self._last = right_side if right_side is not None else self._last
         if self._last is None:
             raise cursor.error("an intersection (&&) has nothing on one side", self._start)
         self._characters = self._last if self._characters is None else self._characters & self._last

@@ -22,7 +22,7 @@ _NAMED: Final = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _REFERENCE: Final = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
 _ASSERTIONS: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
 _SCOPED: Final = {"^": "m", "$": "m", ".": "s"}
-"""The flag of Python and Java that changes the meaning of a character."""
+"""The flag of Python and Java that changes the meaning of each of these characters."""
 
 
 def translate(text: str, *, ignore_case: bool = False) -> str:
@@ -130,10 +130,10 @@ class _Translation:
         elif group := _GROUP.match(cursor.text, cursor.at):
             cursor.at = group.end()
             self._push(f"({group[0]}")
-        elif named := _NAMED.match(cursor.text, cursor.at):
-            cursor.at = named.end()
+        elif named_group := _NAMED.match(cursor.text, cursor.at):
+            cursor.at = named_group.end()
             self._groups += 1
-            self._push(f"(?P<{named[1]}>")
+            self._push(f"(?P<{named_group[1]}>")
         elif flags := _FLAGS.match(cursor.text, cursor.at + 1):
             cursor.at = flags.end()
             if flags[3] == ":":

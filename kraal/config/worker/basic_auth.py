@@ -31,7 +31,7 @@ JAAS_FILE: Final = "java.security.auth.login.config"
 _CLASS: Final = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 _NAMES: Final = (_CLASS, _CLASS.rpartition(".")[2])
 _ENTRIES: Final = ("KafkaConnect", "other")
-"""The entries that Java looks up, in this order."""
+"""The names of the entries that Java looks up, in this order."""
 _MODULE: Final = "PropertyFileLoginModule"
 
 
@@ -50,9 +50,12 @@ class BasicAuth:
         if login is None:
             return False
         user, password = login
-        expected = self.users.get(user)
-        expected_password = "" if expected is None else expected.value
-        return hmac.compare_digest(_digest(expected_password), _digest(password)) and expected is not None
+        stored_password = self.users.get(user)
+        comparison_password = "" if stored_password is None else stored_password.value
+        return (
+            hmac.compare_digest(_digest(comparison_password), _digest(password))
+            and stored_password is not None
+        )
 
 
 def parse_user(authorization: str | None) -> str | None:
@@ -96,8 +99,8 @@ def _find_login_module(entries: Mapping[str, tuple[LoginModule, ...]], key: str,
     if entry is None:
         raise _config_invalid(key, path, f"it has no entry {_ENTRIES[0]}")
     modules = entries[entry]
-    if [each.name for each in modules] != [_MODULE]:
-        names = ", ".join(each.name for each in modules) or "none"
+    if [module.name for module in modules] != [_MODULE]:
+        names = ", ".join(module.name for module in modules) or "none"
         raise _config_invalid(
             key, path, f"its entry {entry} must have one login module, {_MODULE}, but has {names}"
         )
@@ -136,7 +139,7 @@ def _config_invalid(key: str, value: str, reason: str) -> ConfigInvalid:
 
 
 def _parse_credentials(header: str | None) -> tuple[str, str] | None:
-    """Return the user and password in a header; None unless it has both. Source: BasicAuthCredentials."""
+    """Return the user and password in a header; None if one of them is missing. Source: BasicAuthCredentials."""
     method, blank, encoded = (header or "").partition(" ")
     if not blank or method.lower() != "basic":
         return None

@@ -1,8 +1,8 @@
 """The config common to all workers: validation as a whole and conversion to Python values.
 
-All errors are reported together, each with its key, its value and the allowed values. As in Connect, unknown keys are
-not errors; each causes a warning that suggests the most similar known key. `standalone.py` and `distributed.py` add
-their own keys.
+All errors are reported together, each with the key, the value and the allowed values. As in Connect, unknown keys are
+not errors. Each unknown key causes a warning that suggests the most similar known key. `standalone.py` and
+`distributed.py` add their own keys.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ ResolveVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
 _MIN_SIMILARITY: Final = 0.75
-"""The minimum similarity of two keys for which one is assumed to be a misspelling of the other."""
-_MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
+"""The minimum similarity at which one key is assumed to be a misspelling of another."""
+_MISSING_KEY_ERROR: Final = re.compile(r'Missing required configuration "([^"]+)" ')
 _PLUGIN_KEYS: Final = re.compile(
     r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
 )
@@ -70,16 +70,16 @@ class WorkerConfig:
     header_converter: str
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
-    """None if the listeners of the REST API serve /admin; empty if /admin is disabled."""
+    """None if the REST listeners also serve /admin; empty if /admin is disabled."""
     advertised_url: str
-    """Ends with `/`. May have port 0 until `with_ports` sets the actual port."""
+    """The advertised URL, which ends with `/`. May have port 0 until `with_ports` sets the actual port."""
     worker_id: WorkerId
     graceful_timeout_s: float
     topic_tracking: bool
     topic_tracking_reset: bool
     topic_creation: bool
     override_policy: WorkerPolicy
-    """The policy `None` for a class of `plugin.path` until plugins are loaded."""
+    """The override policy. If it is a class in `plugin.path`, the policy `None` until plugins are loaded."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
     tracing: bool
@@ -96,7 +96,7 @@ class WorkerConfig:
     """Whether the dashboard is served."""
     ui_read_only: bool
     waiting_max: int
-    """Maximum number of REST requests that wait for one component of the worker."""
+    """Maximum number of REST requests that may wait for one component of the worker."""
     bodies_max_bytes: int
     """Maximum total size of the bodies of unanswered requests."""
     history_max_bytes: int
@@ -176,7 +176,7 @@ class ValidatedProperties:
         """Raise ConfigInvalid if there are errors."""
         if self.errors:
             unknown = [name for name in self.raw if name not in self.values]
-            errors = [_suggest_misspelled(each, unknown) for each in self.errors]
+            errors = [_suggest_misspelled(error, unknown) for error in self.errors]
             text = "\n".join(errors)
             raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
 
@@ -192,42 +192,46 @@ def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
 def check_worker(
     definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None
 ) -> ValidatedProperties:
-    """Validate the settings common to all workers, and the stores of Kafka clients; `definition` has all keys."""
-    checked = definition.validate(raw, resolve=resolve)
-    values = {each.name: each.value for each in checked}
-    errors = [error for each in checked for error in each.errors] + policy_errors(raw)
+    """Validate the settings common to all workers, and the stores of Kafka clients. `definition` contains all keys."""
+    config_values = definition.validate(raw, resolve=resolve)
+    values = {key_value.name: key_value.value for key_value in config_values}
+    errors = [error for key_value in config_values for error in key_value.errors] + policy_errors(raw)
     errors += cluster_errors(raw)
-    listeners, wrong = parse_listeners("listeners", as_strings(values["listeners"]))
-    errors += wrong
-    admin: tuple[Listener, ...] | None = None
+    listeners, listener_errors = parse_listeners("listeners", as_strings(values["listeners"]))
+    errors += listener_errors
+    admin_listeners: tuple[Listener, ...] | None = None
     if values["admin.listeners"] is not None:
-        admin, wrong = parse_listeners("admin.listeners", as_strings(values["admin.listeners"]))
-        errors += wrong
-    errors += https_errors(raw, listeners, admin)
+        admin_listeners, listener_errors = parse_listeners(
+            "admin.listeners", as_strings(values["admin.listeners"])
+        )
+        errors += listener_errors
+    errors += https_errors(raw, listeners, admin_listeners)
     basic_auth = None
     try:
         basic_auth = read_basic_auth(raw)
     except ConfigInvalid as exc:
         errors += exc.errors
     own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
-    reported = set(errors)
-    errors += [error for error in client_errors(raw, own_settings, definition) if error not in reported]
-    return ValidatedProperties(raw, values, listeners, admin, basic_auth, errors)
+    reported_errors = set(errors)
+    errors += [
+        error for error in client_errors(raw, own_settings, definition) if error not in reported_errors
+    ]
+    return ValidatedProperties(raw, values, listeners, admin_listeners, basic_auth, errors)
 
 
-def worker_fields(checked: ValidatedProperties, warnings: Iterable[str]) -> dict[str, Any]:
+def worker_fields(properties: ValidatedProperties, warnings: Iterable[str]) -> dict[str, Any]:
     """Return the values of the fields of `WorkerConfig`."""
-    raw, values = checked.raw, checked.values
-    text, seconds = checked.text, checked.seconds
-    url = advertise(checked.listeners, values)
+    raw, values = properties.raw, properties.values
+    text, seconds = properties.text, properties.seconds
+    url = advertise(properties.listeners, values)
     own_keys = own_client_keys()
     return {
         "bootstrap_servers": ",".join(as_strings(values["bootstrap.servers"])),
         "key_converter": text("key.converter"),
         "value_converter": text("value.converter"),
         "header_converter": text("header.converter"),
-        "listeners": checked.listeners,
-        "admin_listeners": checked.admin_listeners,
+        "listeners": properties.listeners,
+        "admin_listeners": properties.admin_listeners,
         "advertised_url": url,
         "worker_id": _worker_id(url),
         "graceful_timeout_s": seconds("task.shutdown.graceful.timeout.ms"),
@@ -239,19 +243,19 @@ def worker_fields(checked: ValidatedProperties, warnings: Iterable[str]) -> dict
         "tracing": values["tracing.enabled"] is True,
         "dead_letters_endpoint": values["rest.dead.letters.enabled"] is True,
         "metrics_window_s": seconds("metrics.sample.window.ms"),
-        "metrics_samples": checked.number("metrics.num.samples"),
+        "metrics_samples": properties.number("metrics.num.samples"),
         "auto_restart": worker_policy(values),
         "stall_timeout_s": seconds(STALL_TIMEOUT),
         "ui": values[UI] is True,
         "ui_read_only": values[UI_READ_ONLY] is True,
-        "waiting_max": checked.number(WAITING_MAX),
-        "bodies_max_bytes": checked.number(BODIES_MAX),
-        "history_max_bytes": checked.number(HISTORY_MAX),
-        "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),
+        "waiting_max": properties.number(WAITING_MAX),
+        "bodies_max_bytes": properties.number(BODIES_MAX),
+        "history_max_bytes": properties.number(HISTORY_MAX),
+        "test_control_port": None if values[CONTROL_PORT] is None else properties.number(CONTROL_PORT),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),
         "response_headers": parse_header_rules(text("response.http.headers.config")),
-        "basic_auth": checked.basic_auth,
+        "basic_auth": properties.basic_auth,
         "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
         "client": MappingProxyType({name: value for name, value in raw.items() if name in own_keys}),
         "raw": MappingProxyType(dict(raw)),
@@ -267,19 +271,19 @@ def own_client_keys() -> frozenset[str]:
 
 
 def _suggest_misspelled(error: str, unknown: Iterable[str]) -> str:
-    """Add to the error about a missing key the unknown key that is probably a misspelling of it."""
-    if (missing := _MISSING.match(error)) is None:
+    """Add the unknown key that is probably a misspelling of the missing key to an error about a missing key."""
+    if (match := _MISSING_KEY_ERROR.match(error)) is None:
         return error
-    key = missing[1]
+    key = match[1]
     candidates = [name for name in unknown if not name.startswith(f"{key}.")]
-    near = difflib.get_close_matches(key, candidates, n=1, cutoff=_MIN_SIMILARITY)
-    return f"{error} The unknown key {near[0]} is ignored; did you mean {key}?" if near else error
+    matches = difflib.get_close_matches(key, candidates, n=1, cutoff=_MIN_SIMILARITY)
+    return f"{error} The unknown key {matches[0]} is ignored; did you mean {key}?" if matches else error
 
 
 def suggest_key(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown key, with the most similar known key."""
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_MIN_SIMILARITY)
-    return f"; did you mean {near[0]}?" if near else "."
+    """Return the end of a message about an unknown key, which suggests the most similar known key."""
+    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_MIN_SIMILARITY)
+    return f"; did you mean {matches[0]}?" if matches else "."
 
 
 def worker_warnings(
@@ -290,8 +294,8 @@ def worker_warnings(
 ) -> list[str]:
     """Return warnings about ignored and unknown keys.
 
-    `ignored` maps keys, or prefixes that end with a period, to the reason why they are ignored. The caller handles keys
-    that start with one of `prefixes`.
+    `ignored` maps keys, or prefixes that end with a period, to the reason why they are ignored. Keys that start with
+    one of `prefixes` cause no warning, because the caller handles these keys.
     """
     known_keys = {key.name for key in definition} | own_client_keys()
     warnings = [
@@ -313,25 +317,23 @@ def worker_warnings(
         )
     own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
     warnings += [
-        f"{name} does nothing for the worker's own Kafka clients: they are not Java."
+        f"{name} has no effect on the worker's own Kafka clients, which are not Java clients."
         for name in find_unsupported(own_settings)
     ]
     for name in raw:
         if name in known_keys:
             continue
-        why = ignored.get(name)
-        if why is None and suggest_key(name, known_keys) == ".":
-            why = next((ignored[at] for at in ignored if at[-1] == "." and name.startswith(at)), None)
-        if why is not None:
-            warnings.append(f"{name} is ignored: {why}.")
+        reason = ignored.get(name)
+        if reason is None and suggest_key(name, known_keys) == ".":
+            reason = next((ignored[key] for key in ignored if key[-1] == "." and name.startswith(key)), None)
+        if reason is not None:
+            warnings.append(f"{name} is ignored: {reason}.")
         elif name.startswith((*PREFIXES, *prefixes)):
             continue
         elif name in client_names():
             warnings.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
         else:
-            warnings.append(
-                f"{name} is ignored: no such configuration is known{suggest_key(name, known_keys)}"
-            )
+            warnings.append(f"{name} is ignored: unknown configuration{suggest_key(name, known_keys)}")
     return warnings
 
 

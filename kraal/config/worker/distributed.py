@@ -100,7 +100,7 @@ class DistributedConfig(WorkerConfig):
 
     group_id: str
     client_id: str
-    """The configured value; may be empty."""
+    """The configured client id; may be empty."""
     config_topic: InternalTopic
     offset_topic: InternalTopic
     status_topic: InternalTopic
@@ -158,13 +158,15 @@ class DistributedConfig(WorkerConfig):
 
 
 def load_distributed(
-    path: str | Path, *, resolve: Resolve | None = None, resolved: ResolveVariables = dict
+    path: str | Path, *, resolve: Resolve | None = None, resolve_variables: ResolveVariables = dict
 ) -> DistributedConfig:
-    """Read a distributed worker's properties file; `resolved` replaces variables by their values.
+    """Read a distributed worker's properties file. `resolve_variables` replaces variables by their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """
-    return parse_distributed(resolved(read_properties(path, "worker configuration")), resolve=resolve)
+    return parse_distributed(
+        resolve_variables(read_properties(path, "worker configuration")), resolve=resolve
+    )
 
 
 def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> DistributedConfig:
@@ -173,44 +175,44 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
     Raises ConfigInvalid with all errors.
     """
     raw = trimmed_values(raw)
-    checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
-    checked.errors.extend(_cross_errors(checked.values))
-    checked.raise_errors()
-    warnings = [*_key_warnings(raw), *_client_warnings(checked), *_unsigned_warnings(checked)]
-    warnings += _static_warnings(checked)
+    properties = check_worker(DISTRIBUTED, raw, resolve=resolve)
+    properties.errors.extend(_cross_errors(properties.values))
+    properties.raise_errors()
+    warnings = [*_key_warnings(raw), *_client_warnings(properties), *_unsigned_warnings(properties)]
+    warnings += _static_warnings(properties)
     if RESOLVE_TIMEOUT in raw:
         raw = {**raw, RESOLVE_TIMEOUT: "0"}
-        checked = replace(checked, raw=raw)
-    fields = worker_fields(checked, warnings)
+        properties = replace(properties, raw=raw)
+    fields = worker_fields(properties, warnings)
     fields["client"] = MappingProxyType(
         {name: value for name, value in fields["client"].items() if name != "client.id"}
     )
-    text, number, seconds = checked.text, checked.number, checked.seconds
+    text, number, seconds = properties.text, properties.number, properties.seconds
     data_dir = text("kraal.data.dir")
     algorithm = text(KEY_ALGORITHM)
-    bits = number(KEY_SIZE) if checked.values[KEY_SIZE] is not None else None
+    bits = number(KEY_SIZE) if properties.values[KEY_SIZE] is not None else None
     return DistributedConfig(
         **fields,
         group_id=text("group.id"),
         client_id=text("client.id"),
-        config_topic=_internal_topic(checked, "config.storage."),
-        offset_topic=_internal_topic(checked, "offset.storage."),
-        status_topic=_internal_topic(checked, "status.storage."),
-        creates_topics=checked.values[CREATE_TOPICS] is True,
+        config_topic=_internal_topic(properties, "config.storage."),
+        offset_topic=_internal_topic(properties, "offset.storage."),
+        status_topic=_internal_topic(properties, "status.storage."),
+        creates_topics=properties.values[CREATE_TOPICS] is True,
         session_timeout_s=seconds("session.timeout.ms"),
         heartbeat_interval_s=seconds("heartbeat.interval.ms"),
         rebalance_timeout_s=seconds("rebalance.timeout.ms"),
         worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
         worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
         protocol=ConnectProtocol(text(PROTOCOL).lower()),
-        static=_static_assignments(checked),
+        static=_static_assignments(properties),
         scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
         session_key_algorithm=algorithm,
         session_key_size=key_size(bits, algorithm),
         session_key_ttl_ms=number("inter.worker.key.ttl.ms"),
         signature_algorithm=text(SIGNATURE),
-        verification_algorithms=tuple(as_strings(checked.values[VERIFICATION])),
-        unsigned_internal=checked.basic_auth is None or text(UNSIGNED) == "allow",
+        verification_algorithms=tuple(as_strings(properties.values[VERIFICATION])),
+        unsigned_internal=properties.basic_auth is None or text(UNSIGNED) == "allow",
         exactly_once=ExactlyOnce(text(EXACTLY_ONCE).lower()),
         missing_plugins=MissingPlugins(text(MISSING_PLUGINS)),
         data_dir=Path(data_dir) if data_dir else None,
@@ -239,21 +241,21 @@ def _cross_errors(values: Mapping[str, object]) -> list[str]:
     return errors
 
 
-def _internal_topic(checked: ValidatedProperties, prefix: str) -> InternalTopic:
-    declared = {"topic", "partitions", "replication.factor", _CLEANUP}
+def _internal_topic(properties: ValidatedProperties, prefix: str) -> InternalTopic:
+    worker_keys = {"topic", "partitions", "replication.factor", _CLEANUP}
     settings = {
         name.removeprefix(prefix): value
-        for name, value in checked.raw.items()
+        for name, value in properties.raw.items()
         if name.startswith(prefix)
         and name not in _STANDALONE_ONLY
-        and name.removeprefix(prefix) not in declared
+        and name.removeprefix(prefix) not in worker_keys
     }
     partitions = f"{prefix}partitions"
     return InternalTopic(
         key=f"{prefix}topic",
-        name=checked.text(f"{prefix}topic"),
-        partitions=checked.number(partitions) if partitions in DISTRIBUTED else 1,
-        replication_factor=checked.number(f"{prefix}replication.factor"),
+        name=properties.text(f"{prefix}topic"),
+        partitions=properties.number(partitions) if partitions in DISTRIBUTED else 1,
+        replication_factor=properties.number(f"{prefix}replication.factor"),
         settings=MappingProxyType(settings),
     )
 
@@ -270,17 +272,17 @@ def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str
     return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
 
 
-def _client_warnings(checked: ValidatedProperties) -> list[str]:
+def _client_warnings(properties: ValidatedProperties) -> list[str]:
     """Return Connect's warnings about the worker's own clients. Source: DistributedConfig.postProcessParsedConfig."""
     warnings = []
-    idle_ms, rebalance_ms = checked.number(MAX_IDLE), checked.number("rebalance.timeout.ms")
+    idle_ms, rebalance_ms = properties.number(MAX_IDLE), properties.number("rebalance.timeout.ms")
     if 0 <= idle_ms < rebalance_ms:
         warnings.append(
             f"Configuration '{MAX_IDLE}' with value '{idle_ms}' is lower than configuration 'rebalance.timeout.ms' "
             f"with value '{rebalance_ms}'. This may cause the connection to the group coordinator to be closed "
             "during an ongoing rebalance, which can prolong or disrupt group rejoin."
         )
-    if timeout_ms := checked.number(RESOLVE_TIMEOUT):
+    if timeout_ms := properties.number(RESOLVE_TIMEOUT):
         warnings.append(
             f"The value {timeout_ms} for the {RESOLVE_TIMEOUT} property will be ignored as Kafka Connect does not "
             "support asynchronous bootstrap resolution. The value 0 will be used instead."
@@ -288,45 +290,45 @@ def _client_warnings(checked: ValidatedProperties) -> list[str]:
     return warnings
 
 
-def _unsigned_warnings(checked: ValidatedProperties) -> list[str]:
+def _unsigned_warnings(properties: ValidatedProperties) -> list[str]:
     """Return warnings about the effects of basic authentication on requests between workers."""
-    if checked.basic_auth is None:
+    if properties.basic_auth is None:
         return []
-    if checked.text(UNSIGNED) == "allow":
+    if properties.text(UNSIGNED) == "allow":
         return [
             (
                 f"{UNSIGNED}=allow: while the group's protocol is older than sessioned, any client that can reach this "
                 "worker can write task configs without a password."
             )
         ]
-    if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].is_signed:
+    if not ConnectProtocol(properties.text(PROTOCOL).lower()).offered[0].is_signed:
         return [
             (
-                f"{PROTOCOL}={checked.text(PROTOCOL)} does not sign requests, so this worker will reject requests "
+                f"{PROTOCOL}={properties.text(PROTOCOL)} does not sign requests, so this worker will reject requests "
                 f"of other workers: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
             )
         ]
     return []
 
 
-def _static_assignments(checked: ValidatedProperties) -> tuple[Job, ...] | None:
+def _static_assignments(properties: ValidatedProperties) -> tuple[Job, ...] | None:
     """Return the static assignments; None if both lists are empty."""
-    connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
+    connectors, tasks = (as_strings(properties.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
     jobs = {Job(ConnectorName(name)) for name in connectors}
     jobs |= {
-        Job(ConnectorName(static[0]), static[1]) for task in tasks if (static := parse_static_task(task))
+        Job(ConnectorName(task_id[0]), task_id[1]) for task in tasks if (task_id := parse_static_task(task))
     }
     return tuple(sorted(jobs)) or None
 
 
-def _static_warnings(checked: ValidatedProperties) -> list[str]:
+def _static_warnings(properties: ValidatedProperties) -> list[str]:
     """Return warnings about static assignments without effect."""
-    lists = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
-    protocol = checked.text(PROTOCOL).lower()
+    lists = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if properties.values[name] is not None]
+    protocol = properties.text(PROTOCOL).lower()
     if lists and protocol != ConnectProtocol.STATIC:
-        why = f"{PROTOCOL}={protocol}, and only static supports static assignments"
-        return [f"{name} is ignored: {why}." for name in lists]
-    if lists and _static_assignments(checked) is None:
+        reason = f"{PROTOCOL}={protocol}, and only static supports static assignments"
+        return [f"{name} is ignored: {reason}." for name in lists]
+    if lists and _static_assignments(properties) is None:
         return [
             f"{' and '.join(lists)} without an entry: the leader assigns this worker's connectors and tasks."
         ]
@@ -347,7 +349,7 @@ def _key_warnings(raw: Mapping[str, str]) -> list[str]:
             )
         known_keys = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
         warnings += [
-            f"{name} is used as a setting of the topic, but no such setting is known{suggest_key(name, known_keys)}"
+            f"{name} is passed to the topic, but is not a known topic setting{suggest_key(name, known_keys)}"
             for name in raw
             if name.startswith(prefix)
             and name not in known_keys

@@ -19,7 +19,7 @@ _SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _MAX_INT: Final = 2**31 - 1
 _DIGITS: Final = len(str(_MAX_INT))
-_OURS: Final = "DistributedConfig"
+_SOURCE: Final = "DistributedConfig"
 
 EXACTLY_ONCE: Final = "exactly.once.source.support"
 PROTOCOL: Final = "connect.protocol"
@@ -127,31 +127,31 @@ def _check_signature_algorithms(name: str, value: object) -> str | None:
 
 _GROUP = [
     worker_key("group.id", _STRING, _HIGH, "Name of the cluster; workers with the same name share its work.",
-         default=REQUIRED, check=non_empty, source=_OURS),
+         default=REQUIRED, check=non_empty, source=_SOURCE),
     worker_key("client.id", _STRING, _LOW, "Name of this worker in the brokers' logs.", default="",
-         source=_OURS),
+         source=_SOURCE),
     worker_key("session.timeout.ms", _INT, _HIGH,
          "Milliseconds without a heartbeat after which the group removes a worker.",
-         default=10_000, check=at_least(1), source=_OURS),
+         default=10_000, check=at_least(1), source=_SOURCE),
     worker_key("heartbeat.interval.ms", _INT, _HIGH,
          "Interval of heartbeats in milliseconds; at most a third of session.timeout.ms.",
-         default=3_000, check=at_least(1), source=_OURS),
+         default=3_000, check=at_least(1), source=_SOURCE),
     worker_key("rebalance.timeout.ms", _INT, _HIGH,
          "Maximum time for each worker to join after a rebalance has started, in milliseconds. "
          "connections.max.idle.ms must not be less, or the connection to the coordinator may be closed meanwhile.",
-         default=60_000, check=at_least(1), source=_OURS),
+         default=60_000, check=at_least(1), source=_SOURCE),
     worker_key("worker.sync.timeout.ms", _INT, _MEDIUM,
          "Maximum time for a worker to read the configs up to the leader's offset, in milliseconds.",
-         default=3_000, check=at_least(0), source=_OURS),
+         default=3_000, check=at_least(0), source=_SOURCE),
     worker_key("worker.unsync.backoff.ms", _INT, _MEDIUM,
-         "Milliseconds that a worker stays out of the group if it did not read them in time.",
-         default=300_000, check=at_least(0), source=_OURS),
+         "Milliseconds that a worker stays out of the group if it did not read the configs in time.",
+         default=300_000, check=at_least(0), source=_SOURCE),
     worker_key(PROTOCOL, _STRING, _LOW,
          "Protocol of rebalances. eager stops all work at each rebalance; compatible stops only work "
          "that moves; sessioned also signs requests between workers; static also assigns "
          "static.connectors and static.tasks to the workers that list them. The group uses the newest "
          "protocol that all its workers support.",
-         default="static", check=_check_protocol, source=f"{_OURS}, KIP-987"),
+         default="static", check=_check_protocol, source=f"{_SOURCE}, KIP-987"),
     worker_key(STATIC_CONNECTORS, _LIST, _LOW,
          "Names of connectors that are reserved for this worker. A worker with this list or static.tasks "
          "runs nothing else, and the listed connectors run on no other worker while it is in the group. "
@@ -163,18 +163,19 @@ _GROUP = [
          "number, as in my-connector-0. See static.connectors.",
          check=_check_static_tasks, source="KIP-987"),
     worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
-         "How long the work of a lost worker waits for its return, in milliseconds.",
-         default=300_000, check=between(0, _MAX_INT), source=_OURS),
+         "Maximum time to wait for the return of a departed worker before its connectors and tasks are reassigned, "
+         "in milliseconds.",
+         default=300_000, check=between(0, _MAX_INT), source=_SOURCE),
     worker_key(EXACTLY_ONCE, _STRING, _HIGH,
          "Whether sources write records and offsets in transactions: disabled, preparing or enabled. "
          "With preparing, only the leader writes to the config topic, in transactions. To enable it, set "
          "preparing on all workers of a group, one after the other, and then enabled.",
-         default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_OURS),
+         default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_SOURCE),
     worker_key(CREATE_TOPICS, _BOOLEAN, _MEDIUM,
          "Whether the worker creates missing internal topics: its config, offset and status topic, and the "
          "offsets.storage.topic of connectors. If false, a worker whose topics are missing does not start; "
          "`kraal topics create` creates them.",
-         default=True, source=f"{_OURS}, KIP-1209"),
+         default=True, source=f"{_SOURCE}, KIP-1209"),
     worker_key(MISSING_PLUGINS, _STRING, _LOW,
          "What to do if the group has connectors whose classes this worker lacks: refuse to join "
          "(refuse), or join and fail their tasks that are assigned to this worker (fail-task).",
@@ -192,15 +193,15 @@ _GROUP = [
 _SIGNING = [
     worker_key("inter.worker.key.ttl.ms", _INT, _LOW,
          "Interval at which the leader replaces the session key, in milliseconds; 0: never.",
-         default=3_600_000, check=between(0, _MAX_INT), source=_OURS),
+         default=3_600_000, check=between(0, _MAX_INT), source=_SOURCE),
     worker_key(KEY_ALGORITHM, _STRING, _LOW, "Algorithm of session keys.",
-         default=DEFAULT_ALGORITHM, check=_check_key_algorithm, source=_OURS),
+         default=DEFAULT_ALGORITHM, check=_check_key_algorithm, source=_SOURCE),
     worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys in bits. Default: the algorithm's own size.",
-         source=_OURS),
+         source=_SOURCE),
     worker_key(SIGNATURE, _STRING, _LOW, "Algorithm with which this worker signs requests to other workers.",
-         default=DEFAULT_ALGORITHM, check=_check_signature_algorithm, source=_OURS),
+         default=DEFAULT_ALGORITHM, check=_check_signature_algorithm, source=_SOURCE),
     worker_key(VERIFICATION, _LIST, _LOW, "Signature algorithms that this worker accepts from other workers.",
-         default=(DEFAULT_ALGORITHM,), check=_check_signature_algorithms, source=_OURS),
+         default=(DEFAULT_ALGORITHM,), check=_check_signature_algorithms, source=_SOURCE),
 ]  # fmt: skip
 
 
@@ -208,65 +209,67 @@ def _topic_keys(prefix: str, content: str, partitions: int | None) -> list[Key]:
     """Declare the keys of an internal topic; `partitions` is None if it always has one partition."""
     keys = [
         worker_key(f"{prefix}topic", _STRING, _HIGH, f"Topic that stores {content}.",
-             default=REQUIRED, check=non_empty, source=_OURS),
+             default=REQUIRED, check=non_empty, source=_SOURCE),
         worker_key(f"{prefix}replication.factor", _SHORT, _LOW,
              "Replication factor of the topic when it is created; -1: the broker's default.",
-             default=3, check=_check_replication_factor, source=_OURS),
+             default=3, check=_check_replication_factor, source=_SOURCE),
     ]  # fmt: skip
     if partitions is not None:
         doc = "Number of partitions of the topic when it is created; -1: the broker's default."
         name = f"{prefix}partitions"
         keys.append(
-            worker_key(name, _INT, _LOW, doc, default=partitions, check=_check_partitions, source=_OURS)
+            worker_key(name, _INT, _LOW, doc, default=partitions, check=_check_partitions, source=_SOURCE)
         )
     return keys
 
 
 _CLIENT = [
     worker_key("metadata.max.age.ms", _LONG, _LOW, "Milliseconds after which the metadata of brokers is refreshed.",
-         default=300_000, check=at_least(0), source=_OURS),
+         default=300_000, check=at_least(0), source=_SOURCE),
     worker_key("request.timeout.ms", _INT, _MEDIUM, "Maximum time to wait for a broker's response, in milliseconds.",
-         default=40_000, check=at_least(0), source=_OURS),
+         default=40_000, check=at_least(0), source=_SOURCE),
     worker_key(MAX_IDLE, _LONG, _MEDIUM,
          "Milliseconds after which an idle connection is closed; at least rebalance.timeout.ms.",
-         default=540_000, source=_OURS),
+         default=540_000, source=_SOURCE),
     worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of the TCP send buffer in bytes; -1: the system's default.",
-         default=131_072, check=at_least(-1), source=_OURS),
+         default=131_072, check=at_least(-1), source=_SOURCE),
     worker_key("receive.buffer.bytes", _INT, _MEDIUM,
          "Size of the TCP receive buffer in bytes; -1: the system's default.",
-         default=32_768, check=at_least(-1), source=_OURS),
+         default=32_768, check=at_least(-1), source=_SOURCE),
     worker_key("retry.backoff.ms", _LONG, _LOW, "Milliseconds before a failed request is retried.",
-         default=100, check=at_least(0), source=_OURS),
-    worker_key("retry.backoff.max.ms", _LONG, _LOW, "Maximum delay of this kind, in milliseconds.",
-         default=1_000, check=at_least(0), source=_OURS),
+         default=100, check=at_least(0), source=_SOURCE),
+    worker_key("retry.backoff.max.ms", _LONG, _LOW,
+         "Maximum time between two attempts of a request, in milliseconds.",
+         default=1_000, check=at_least(0), source=_SOURCE),
     worker_key("reconnect.backoff.ms", _LONG, _LOW, "Milliseconds before connecting to a broker again.",
-         default=50, check=at_least(0), source=_OURS),
-    worker_key("reconnect.backoff.max.ms", _LONG, _LOW, "Maximum delay of this kind, in milliseconds.",
-         default=1_000, check=at_least(0), source=_OURS),
+         default=50, check=at_least(0), source=_SOURCE),
+    worker_key("reconnect.backoff.max.ms", _LONG, _LOW,
+         "Maximum time between two attempts to connect to a broker, in milliseconds.",
+         default=1_000, check=at_least(0), source=_SOURCE),
     worker_key("socket.connection.setup.timeout.ms", _LONG, _LOW,
          "Timeout for connecting, in milliseconds.",
-         default=10_000, check=at_least(0), source=_OURS),
+         default=10_000, check=at_least(0), source=_SOURCE),
     worker_key("socket.connection.setup.timeout.max.ms", _LONG, _LOW,
          "Maximum timeout for connecting after failures, in milliseconds.",
-         default=30_000, check=at_least(0), source=_OURS),
+         default=30_000, check=at_least(0), source=_SOURCE),
     worker_key("metadata.cluster.check.enable", _BOOLEAN, _LOW,
-         "Whether brokers of Kafka 4.4 check that a connection is meant for them; without effect, as this "
-         "worker's clients do not send what they check.",
-         default=True, source=f"{_OURS}, KIP-1242"),
+         "Whether brokers of Kafka 4.4 check that a connection is meant for them; without effect, because this "
+         "worker's clients do not send the ids that brokers check.",
+         default=True, source=f"{_SOURCE}, KIP-1242"),
     worker_key(RESOLVE_TIMEOUT, _LONG, _LOW,
          "Time for resolving bootstrap.servers in the background, in milliseconds. Not supported by Connect: "
          "another value than 0 is ignored with a warning.",
-         default=0, check=at_least(0), source=f"{_OURS}, KIP-909"),
+         default=0, check=at_least(0), source=f"{_SOURCE}, KIP-909"),
     worker_key("metadata.recovery.strategy", _STRING, _LOW,
          "What to do if no known broker can be reached: connect to bootstrap.servers again "
          "(rebootstrap), or nothing (none).",
-         default="rebootstrap", check=one_of_ignoring_case("NONE", "REBOOTSTRAP"), source=_OURS),
+         default="rebootstrap", check=one_of_ignoring_case("NONE", "REBOOTSTRAP"), source=_SOURCE),
     worker_key("metadata.recovery.rebootstrap.trigger.ms", _LONG, _LOW,
          "Milliseconds without a response from any known broker after which the worker connects to "
          "bootstrap.servers again.",
-         default=300_000, check=at_least(0), source=_OURS),
+         default=300_000, check=at_least(0), source=_SOURCE),
     worker_key("security.protocol", _STRING, _MEDIUM, "Protocol of connections to brokers.", default="PLAINTEXT",
-         check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), source=_OURS),
+         check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), source=_SOURCE),
 ]  # fmt: skip
 
 _SECURITY = [key for key in client_def("admin") if key.name.startswith(("ssl.", "sasl."))]

@@ -1,4 +1,4 @@
-"""The keys of all workers, and those of standalone workers.
+"""The keys of all workers, and the additional keys of standalone workers.
 
 Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.4.0).
 """
@@ -123,7 +123,7 @@ def allowed_origins(text: str) -> tuple[Pattern, ...]:
     return tuple(compile_pattern(".*" if each == "*" else each, ignore_case=True) for each in entries)
 
 
-_EACH_BATCH: Final = "offsets are stored after each batch"
+_STORED_PER_BATCH: Final = "offsets are stored after each batch"
 
 _WORK = [
     worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers for the initial connection.",
@@ -143,14 +143,14 @@ _WORK = [
          "Maximum time for all tasks of a connector together to stop, in milliseconds.",
          default=5_000, check=at_least(0)),
     worker_key("offset.flush.interval.ms", _LONG, _LOW, "Interval at which offsets are written, in milliseconds.",
-         default=60_000, check=at_least(0), no_effect=_EACH_BATCH),
+         default=60_000, check=at_least(0), no_effect=_STORED_PER_BATCH),
     worker_key("offset.flush.timeout.ms", _LONG, _LOW,
          "Maximum time to write offsets, in milliseconds.",
-         default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
+         default=5_000, check=at_least(0), no_effect=_STORED_PER_BATCH),
     worker_key(PATH, _LIST, _LOW,
          "Jars of Java plugins, or directories, separated by commas. Each jar in such a directory, and each directory "
-         "in it with jars at any depth, is one plugin with a class loader of its own. Workers run them in a separate "
-         "JVM.", check=unless_null(distinct_entries)),
+         "in it with jars at any depth, is one plugin with its own class loader. Workers run these plugins in a "
+         "separate JVM.", check=unless_null(distinct_entries)),
     worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key(OPTIONS, _STRING, _LOW,
@@ -214,7 +214,8 @@ _REST = [
          "commas.",
          default="", check=_check_origins, source="RestServerConfig"),
     worker_key("access.control.allow.methods", _STRING, _LOW,
-         "Methods that these pages can use, separated by commas; empty: GET, POST and HEAD.", default="",
+         "HTTP methods that pages of these origins can use, separated by commas; empty: GET, POST and HEAD.",
+         default="",
          source="RestServerConfig"),
     worker_key("response.http.headers.config", _STRING, _LOW,
          "Rules for headers of every response, separated by commas: set, add, setDate or addDate, "
@@ -237,7 +238,7 @@ _KRAAL = [
          "Whether to serve the dashboard at /ui: on the REST listeners, or with admin.listeners on these only.",
          default=True, source="Kraal"),
     worker_key(UI_READ_ONLY, _BOOLEAN, _LOW,
-         "Whether the dashboard hides and refuses all actions. The REST API is not limited by it.",
+         "Whether the dashboard hides and refuses all actions. It does not restrict the REST API.",
          default=False, source="Kraal"),
     worker_key("rest.dead.letters.enabled", _BOOLEAN, _LOW,
          "Whether to serve GET /connectors/NAME/dead-letters, which shows records, and POST "
@@ -253,7 +254,7 @@ _KRAAL = [
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key(HISTORY_MAX, _LONG, _LOW,
          "Maximum memory for the history that REST shows: states with their causes, earlier configs, log lines by "
-         "connector, and events, in bytes. The oldest are dropped first; 0: nothing is recorded.",
+         "connector, and events, in bytes. The oldest entries are dropped first; 0: no history.",
          default=48 * 1024 * 1024, check=between(0, 1 << 34), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "JAAS file for basic authentication. Default: the file that KAFKA_OPTS names, as for a JVM.",
@@ -271,13 +272,13 @@ _KRAAL = [
          check=non_empty, source="Kraal"),
     worker_key(SHARED_PATHS, _LIST, _LOW,
          "With a Spark cluster: directories that the worker and all executors see under the same paths, such as a "
-         "mounted network file system. Connectors whose executors read or write files must have their paths below one "
-         "of them.",
+         "mounted network file system. Connectors whose executors read or write files must use paths in these "
+         "directories.",
          source="Kraal"),
     worker_key(WARMUP, _BOOLEAN, _LOW,
-         "Whether Spark starts with the worker and runs small batches before it is reported as up. If false, it starts "
-         "with the first batch that needs it, which waits for it; a worker whose tasks have only small batches then "
-         "needs no memory for Spark.",
+         "Whether Spark starts with the worker and runs small batches before the worker is reported as up. If false, "
+         "Spark starts with the first batch that requires it, and this batch waits for the start; a worker whose tasks "
+         "have only small batches then needs no memory for Spark.",
          default=True, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "
@@ -335,14 +336,15 @@ WORKER_FAMILIES: Final = (
     ),
     Family(
         prefix="admin.listeners.https.",
-        doc="The same, for HTTPS listeners of admin.listeners.",
+        doc="Settings ssl.* of HTTPS listeners in admin.listeners. If one is set, settings ssl.* without this prefix "
+        "do not apply to them.",
     ),
     Family(
         prefix="metrics.context.", doc="Labels for Java's metrics reporters.",
         no_effect="there are no metrics reporters",
     ),
 )  # fmt: skip
-"""Families of keys that are passed to the component in their prefix."""
+"""Families of keys that are passed to the component that their prefix names."""
 
 PREFIXES: Final = tuple(dict.fromkeys(family.prefix for family in WORKER_FAMILIES))
 """Prefixes of keys that are not validated here."""

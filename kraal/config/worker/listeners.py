@@ -59,21 +59,23 @@ def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, .
 def advertise(
     listeners: Sequence[Listener], advertised: Mapping[str, object], *, bound_ports: Sequence[int] = ()
 ) -> str:
-    """Return the URL for other workers and clients; it ends with `/`.
+    """Return the URL for other workers and clients, which ends with `/`.
 
-    The scheme is `rest.advertised.listener`, or otherwise http if any listener has it; host and port are those of the
-    first listener with that scheme, or of the first listener if there is none. `advertised` contains the parsed
-    `rest.advertised.*` keys. `bound_ports` replace ports 0 after binding, in the order of the listeners.
+    The scheme is `rest.advertised.listener`, else http if any listener uses http, else https. Host and port are those
+    of the first listener with this scheme, or of the first listener if no listener has this scheme. `advertised`
+    contains the parsed `rest.advertised.*` keys. `bound_ports`, in the order of the listeners, replace ports 0.
     Source: RestServer.advertisedUrl.
     """
-    bound = [
+    bound_listeners = [
         replace(each, port=port) if each.port == 0 else each
         for each, port in zip(listeners, bound_ports or [each.port for each in listeners], strict=True)
     ]
     requested = str(advertised.get("rest.advertised.listener") or "").lower()
-    scheme = requested or ("http" if not bound or any(each.scheme == "http" for each in bound) else "https")
-    first = bound[0] if bound else Listener(scheme, "", 0)
-    listener = next((each for each in bound if each.scheme == scheme), first)
+    scheme = requested or (
+        "http" if not bound_listeners or any(each.scheme == "http" for each in bound_listeners) else "https"
+    )
+    first_listener = bound_listeners[0] if bound_listeners else Listener(scheme, "", 0)
+    listener = next((each for each in bound_listeners if each.scheme == scheme), first_listener)
     host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _resolve_host_name()
     port = advertised.get("rest.advertised.port") or listener.port
     return f"{Listener(scheme, host, int(str(port)))}/"

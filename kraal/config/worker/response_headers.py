@@ -1,7 +1,7 @@
 """Rules for headers of all REST responses (`response.http.headers.config`).
 
-Format: comma-separated rules, each `[set|add|setDate|addDate] [name]:[value]`, in double quotes if it contains a comma.
-The value of a date is an offset from the current time in milliseconds.
+The format is a comma-separated list of rules `[set|add|setDate|addDate] [name]:[value]`. A rule that contains a comma
+must be in double quotes. The value of a date is an offset from the current time in milliseconds.
 Source: RestServerConfig.ResponseHttpHeadersValidator (Kafka 4.4.0), StringUtil.csvSplit, HeaderFilter (Jetty 12).
 """
 
@@ -36,7 +36,7 @@ class HeaderRule:
 
 @rule("`ACTION NAME:VALUE` separated by commas, where ACTION is `set`, `add`, `setDate` or `addDate`")
 def check_header_rules(name: str, value: object) -> str | None:
-    """Require valid rules or null. Error messages are Connect's where it has one."""
+    """Require valid rules or null. Error messages are Connect's where Connect has one."""
     del name
     try:
         parse_header_rules(str(value or ""))
@@ -58,17 +58,17 @@ def sets_date(rules: Sequence[HeaderRule]) -> bool:
 def _split_rules(text: str) -> list[str]:
     """Split at commas outside quotes; remove the quotes and any text after them."""
     fields: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _RULE.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _RULE.match(text, position)
         if match is None:  # pragma: no cover - the alternatives match any text
             break
-        quoted, plain = match["quoted"], match["plain"]
+        quoted, unquoted = match["quoted"], match["plain"]
         if quoted is not None:
             fields.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
-        elif plain.strip() or match[0].endswith(","):
-            fields.append(plain.strip())
-        at = match.end()
+        elif unquoted.strip() or match[0].endswith(","):
+            fields.append(unquoted.strip())
+        position = match.end()
     return fields
 
 
@@ -83,13 +83,13 @@ def _parse_rule(text: str) -> HeaderRule:
         raise ValueError(
             f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
         )
-    pair = parts[1].rstrip(":").split(":")  # like Java's split, which drops trailing empty strings
-    if len(pair) != _PARTS:
+    name_and_value = parts[1].rstrip(":").split(":")  # like Java's split, which drops trailing empty strings
+    if len(name_and_value) != _PARTS:
         raise ValueError(
             f"Invalid format of header name and header value pair '{parts[1]}'. "
             "Expected: '[header name]:[header value]'"
         )
-    name, value = trim(pair[0]), trim(parts[1].partition(":")[2])
+    name, value = trim(name_and_value[0]), trim(parts[1].partition(":")[2])
     if not name or re.search(r"\s", name):
         raise ValueError(f"Invalid header name '{name}'. The '[header name]' cannot contain whitespace")
     offset_ms = _parse_offset_ms(name, value) if action.endswith("Date") else None

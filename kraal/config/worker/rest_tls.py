@@ -1,7 +1,7 @@
 """HTTPS of the REST API: certificates and client authentication of listeners, and requests between workers.
 
-Listeners use `listeners.https.ssl.*`, admin listeners `admin.listeners.https.ssl.*`. If any key has such a prefix, only
-keys with the prefix apply; otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests to other
+Listeners use `listeners.https.ssl.*`, and admin listeners use `admin.listeners.https.ssl.*`. If any key has the prefix,
+only keys with the prefix apply. Otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests to other
 workers use the listeners' keys.
 Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.4.0).
 """
@@ -53,22 +53,26 @@ class ListenerTls:
 
 def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> ListenerTls:
     """Read the settings and stores of HTTPS listeners. Raises ConfigInvalid with all errors."""
-    settings, at = _effective_settings(raw, prefix)
+    settings, format_key = _effective_settings(raw, prefix)
     errors: list[str] = []
     tls = None
     try:
-        tls = read_tls(settings, at)
+        tls = read_tls(settings, format_key)
     except ConfigInvalid as exc:
         errors += exc.errors
     client_auth = trim(settings.get(_CLIENT_AUTH) or "") or "none"
     if client_auth not in _CLIENTS:
-        errors.append(invalid(at(_CLIENT_AUTH), client_auth, f"String must be one of: {', '.join(_CLIENTS)}"))
+        errors.append(
+            invalid(format_key(_CLIENT_AUTH), client_auth, f"String must be one of: {', '.join(_CLIENTS)}")
+        )
     if tls is not None and tls.identity is None:
-        hint = f"; ssl.* has no effect next to keys that start with {prefix}" if at("") else ""
-        errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{hint}"))
+        hint = f"; ssl.* has no effect next to keys that start with {prefix}" if format_key("") else ""
+        errors.append(
+            invalid(format_key("ssl.keystore.location"), None, f"HTTPS listeners need a key store{hint}")
+        )
     if tls is not None and tls.trusted is None and _CLIENTS.get(client_auth):
-        reason = f"{at(_CLIENT_AUTH)}={client_auth} needs the CA certificates of clients"
-        errors.append(invalid(at("ssl.truststore.location"), None, reason))
+        reason = f"{format_key(_CLIENT_AUTH)}={client_auth} needs the CA certificates of clients"
+        errors.append(invalid(format_key("ssl.truststore.location"), None, reason))
     if errors or tls is None:
         raise ConfigInvalid("\n".join(errors), errors)
     return ListenerTls(tls, _CLIENTS[client_auth])
@@ -83,11 +87,11 @@ def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.
 def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
     """Return the SSL context for requests to other workers. Raises ConfigInvalid.
 
-    Without a trust store, the context trusts the system's certificates and this worker's own, so that workers that
-    share a certificate need no trust store.
+    Without a trust store, the context trusts the system's certificates and this worker's own certificate. Workers that
+    share a certificate therefore need no trust store.
     """
-    settings, at = _effective_settings(raw, LISTENERS)
-    tls = read_tls(settings, at)
+    settings, format_key = _effective_settings(raw, LISTENERS)
+    tls = read_tls(settings, format_key)
     context = client_context(tls, scratch)
     if tls.trusted is None and tls.identity is not None:
         end = "-----END CERTIFICATE-----\n"
@@ -101,8 +105,8 @@ def https_errors(
 ) -> list[str]:
     """Return the errors in the settings of HTTPS listeners; reads their stores."""
     errors: list[str] = []
-    for prefix, among in ((LISTENERS, listeners), (ADMIN_LISTENERS, admin or ())):
-        if any(each.scheme == "https" for each in among):
+    for prefix, checked_listeners in ((LISTENERS, listeners), (ADMIN_LISTENERS, admin or ())):
+        if any(each.scheme == "https" for each in checked_listeners):
             try:
                 read_listener_tls(raw, prefix)
             except ConfigInvalid as exc:
@@ -119,16 +123,18 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
         prefix = next((each for each in (LISTENERS, ADMIN_LISTENERS) if name.startswith(each)), None)
         if prefix is None or (key := name.removeprefix(prefix)) in effective:
             continue
-        why = "HTTPS listeners are not Java" if key in ssl_keys else "no such configuration is known"
-        warnings.append(f"{name} is ignored: {why}.")
+        reason = "HTTPS listeners are not Java" if key in ssl_keys else "unknown configuration"
+        warnings.append(f"{name} is ignored: {reason}.")
     return warnings
 
 
 def _effective_settings(
     raw: Mapping[str, str], prefix: str
 ) -> tuple[Mapping[str, str], Callable[[str], str]]:
-    """Return the effective settings without prefix, and a function that returns the keys in the config file."""
-    below = {name.removeprefix(prefix): value for name, value in raw.items() if name.startswith(prefix)}
-    if below:
-        return below, lambda key: prefix + key
+    """Return the effective settings without their prefix, and a function that adds the prefix to a key."""
+    prefixed_settings = {
+        name.removeprefix(prefix): value for name, value in raw.items() if name.startswith(prefix)
+    }
+    if prefixed_settings:
+        return prefixed_settings, lambda key: prefix + key
     return {name: value for name, value in raw.items() if name.startswith("ssl.")}, str

@@ -13,7 +13,7 @@ _MODE: Final = "spark.submit.deployMode"
 
 
 def cluster_errors(raw: Mapping[str, str]) -> list[str]:
-    """Return the errors in the settings of a Spark cluster; each starts with the key. None for a local master."""
+    """Return the errors in the settings of a Spark cluster, each starting with a key. A local master has no errors."""
     if is_local(raw):
         return []
     errors = []
@@ -43,7 +43,7 @@ _COMMAND_LINE_SETTINGS: Final = (
     "spark.executor.extraJavaOptions",
     "spark.executor.extraLibraryPath",
 )
-"""Settings on JVM command lines; all others are passed in files (kraal/engine/session/gateway.py).
+"""Settings on JVM command lines; other settings are passed in files (kraal/engine/session/gateway.py).
 
 Settings of executors are included, because a cluster starts them. Source: SparkSubmitCommandBuilder (Spark 4.2.0).
 """

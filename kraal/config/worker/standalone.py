@@ -39,13 +39,13 @@ class StandaloneConfig(WorkerConfig):
 
 
 def load_standalone(
-    path: str | Path, *, resolve: Resolve | None = None, resolved: ResolveVariables = dict
+    path: str | Path, *, resolve: Resolve | None = None, resolve_variables: ResolveVariables = dict
 ) -> StandaloneConfig:
-    """Read a standalone worker's properties file; `resolved` replaces variables by their values.
+    """Read a standalone worker's properties file. `resolve_variables` replaces variables by their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """
-    return parse_standalone(resolved(read_properties(path, "worker configuration")), resolve=resolve)
+    return parse_standalone(resolve_variables(read_properties(path, "worker configuration")), resolve=resolve)
 
 
 def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> StandaloneConfig:
@@ -54,13 +54,13 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
     Raises ConfigInvalid with all errors.
     """
     raw = trimmed_values(raw)
-    checked = check_worker(STANDALONE, raw, resolve=resolve)
-    checked.raise_errors()
-    offset_file = Path(checked.text(OFFSET_FILE))
-    data_dir = checked.text("kraal.data.dir")
+    properties = check_worker(STANDALONE, raw, resolve=resolve)
+    properties.raise_errors()
+    offset_file = Path(properties.text(OFFSET_FILE))
+    data_dir = properties.text("kraal.data.dir")
     return StandaloneConfig(
-        **worker_fields(checked, worker_warnings(raw, STANDALONE, _DISTRIBUTED_ONLY)),
+        **worker_fields(properties, worker_warnings(raw, STANDALONE, _DISTRIBUTED_ONLY)),
         offset_file=offset_file,
         data_dir=Path(data_dir) if data_dir else offset_file.with_name(f"{offset_file.name}.kraal"),
-        remember_configs=checked.values["kraal.standalone.remember.configs"] is True,
+        remember_configs=properties.values["kraal.standalone.remember.configs"] is True,
     )

@@ -1,11 +1,11 @@
 """Atomic appends to one file: a killed worker never leaves part of a batch behind.
 
 Before an append, the target's length and the number of bytes to append are written to the journal
-(`kraal.connectors.file.journal`); after the append, the new length. If the journal still records an append when the
-next process takes the lock, the append was interrupted, by kill -9 or a full disk, and that process truncates the
-target to its previous length. The whole batch is delivered again because its offsets were not committed. An
-unterminated last line written by another program is kept because no journal records it (rejected: remove any
-unterminated last line, which loses data).
+(`kraal.connectors.file.journal`). After the append, the new length is written. If the journal still records an append
+when the next process acquires the lock, the append was interrupted (by kill -9 or a full disk), and that process
+truncates the target to its previous length. The whole batch is delivered again because its offsets were not committed.
+An unterminated last line written by another program is kept because no journal records it. (Rejected: removing any
+unterminated last line, which would lose data.)
 
 Java tasks of the same sink also append to the target, without a lock. So the target is opened with O_APPEND and whole
 lines are written with one call: the kernel does not interleave such writes. If the target is longer than the journal
@@ -14,8 +14,8 @@ an interrupted append is kept and terminated with a newline.
 
 There is no fsync: the journal protects against process crashes, not against machine crashes.
 
-All tasks that write the target, on any worker, lock it (flock), and also the journal, which is the only file that
-earlier versions lock. Waiting for a lock has a timeout because a frozen process keeps its locks.
+All tasks that write to the target, on any worker, lock both the journal and the target (flock). Earlier versions lock
+only the journal. Waiting for a lock has a timeout because a frozen process keeps its locks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AppendTarget:
         self._path = Path(path).absolute()
         self._journal: Journal | None = None
         self._is_shared = False
-        self._written = 0
+        self._written_bytes = 0
         """Number of bytes written by the current append."""
         with self._explain_errors():
             self._fd = os.open(path, _OPEN_FLAGS, 0o666)
@@ -64,8 +64,8 @@ class AppendTarget:
                     self._journal = Journal(self._path, self._fd)
                 with self._hold_lock():
                     pass
-            has_no_file = self._journal is None or self._journal.fd is None
-            self.staging_parent = Path(spare) if has_no_file else self._path.parent
+            has_no_journal_file = self._journal is None or self._journal.fd is None
+            self.staging_parent = Path(spare) if has_no_journal_file else self._path.parent
         except BaseException:
             self.close()
             raise
@@ -86,7 +86,7 @@ class AppendTarget:
     def append_bytes(
         self, chunks: Iterator[memoryview], total: int, check_owned: Callable[[], None] = lambda: None
     ) -> None:
-        """Append chunks of whole lines, `total` bytes at most. `check_owned`: see `append_files`."""
+        """Append chunks of whole lines, at most `total` bytes in all. `check_owned`: see `append_files`."""
         with self._journaled_append(total, check_owned):
             for chunk in chunks:
                 self._write(chunk)
@@ -107,11 +107,11 @@ class AppendTarget:
                 self._write(view)
 
     def _write(self, data: memoryview) -> None:
-        at = 0
-        while at < len(data):
-            count = os.write(self._fd, data[at:] if at else data)
-            self._written += count
-            at += count
+        position = 0
+        while position < len(data):
+            count = os.write(self._fd, data[position:] if position else data)
+            self._written_bytes += count
+            position += count
 
     @contextmanager
     def _journaled_append(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
@@ -124,14 +124,14 @@ class AppendTarget:
             status = os.fstat(self._fd)
             before = Entry(status.st_ino, status.st_size, total, is_shared=self._is_shared)
             self._journal.write(self._fd, before)
-            self._written = 0
+            self._written_bytes = 0
             try:
                 yield
             except BaseException:
-                self._undo(before, self._written)
+                self._undo(before, self._written_bytes)
                 raise
             size = os.fstat(self._fd).st_size
-            is_shared = before.is_shared or size != before.length + self._written
+            is_shared = before.is_shared or size != before.length + self._written_bytes
             self._journal.write(self._fd, Entry(before.inode, size, is_shared=is_shared))
 
     @contextmanager
@@ -149,9 +149,9 @@ class AppendTarget:
                 self._repair()
             yield
         finally:
-            for each in (self._fd, journal):
-                if each is not None:
-                    fcntl.flock(each, fcntl.LOCK_UN)
+            for fd in (self._fd, journal):
+                if fd is not None:
+                    fcntl.flock(fd, fcntl.LOCK_UN)
 
     def _lock(self, fd: int, until_s: float) -> None:
         """Lock a file. Raises RetriableError, which names the process that holds the lock."""
@@ -160,8 +160,8 @@ class AppendTarget:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= until_s:
-                    held = f"{_describe_lock_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
-                    raise RetriableError(f"cannot write to {self._path}: {held}") from None
+                    reason = f"{_describe_lock_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
+                    raise RetriableError(f"cannot write to {self._path}: {reason}") from None
                 time.sleep(_LOCK_POLL_INTERVAL_S)
             else:
                 return
@@ -177,11 +177,11 @@ class AppendTarget:
             else:
                 self._undo(entry, entry.append_size)
 
-    def _undo(self, entry: Entry, written: int) -> None:
-        """Truncate an incomplete append, or terminate its last line. `written`: maximum number of bytes appended."""
-        assert self._journal is not None  # noqa: S101 - the entry was read from it
+    def _undo(self, entry: Entry, max_appended: int) -> None:
+        """Truncate an incomplete append, or terminate its last line. `max_appended`: limit of the bytes written."""
+        assert self._journal is not None  # noqa: S101 - entries come from the journal
         size = os.fstat(self._fd).st_size
-        self._is_shared = entry.is_shared or size > entry.length + written
+        self._is_shared = entry.is_shared or size > entry.length + max_appended
         if size > entry.length and not self._is_shared:
             log.warning(
                 "%s: Incomplete append; truncating %d bytes after byte %d, which will be written again",
@@ -190,8 +190,8 @@ class AppendTarget:
             os.ftruncate(self._fd, entry.length)
         elif size > entry.length and entry.is_shared and not self._ends_with_newline():
             log.warning(
-                "%s: Incomplete append after byte %d; keeping it because other programs append to the file, and "
-                "writing it again",
+                "%s: Incomplete append after byte %d; keeping it because other programs append to the file. The batch "
+                "will be written again",
                 self._path, entry.length,
             )  # fmt: skip
             os.write(self._fd, b"\n")
@@ -209,15 +209,15 @@ class AppendTarget:
         """Reopen the path if its file was renamed or removed, as in a log rotation; return whether it was."""
         open_file = os.fstat(self._fd)
         try:
-            present = self._path.stat()
+            current = self._path.stat()
         except FileNotFoundError:
-            present = None
-        if present is not None and (present.st_ino, present.st_dev) == (open_file.st_ino, open_file.st_dev):
+            current = None
+        if current is not None and (current.st_ino, current.st_dev) == (open_file.st_ino, open_file.st_dev):
             return False
         log.info("%s was renamed or removed; creating a new file", self._path)
-        new = os.open(self._path, _OPEN_FLAGS, 0o666)
+        new_fd = os.open(self._path, _OPEN_FLAGS, 0o666)
         os.close(self._fd)
-        self._fd = new
+        self._fd = new_fd
         return True
 
     @contextmanager
@@ -229,7 +229,7 @@ class AppendTarget:
 
 
 def _describe_lock_holder(fd: int) -> str:
-    """Describe the process that has locked a file; its id is known only if it runs on this machine."""
+    """Describe the process that has locked a file; the pid is available only for a process on this machine."""
     inode = os.fstat(fd).st_ino
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():

@@ -1,8 +1,8 @@
 """The journal of a sink's file: the length of the file, and the append in progress, if any.
 
-It is a file next to the target, `.NAME.kraal`. If the target's directory is not writable, it is an extended attribute
-of the target, so that every worker that appends can read it. A journal private to a worker would be wrong: that worker
-would truncate lines that other workers have appended since.
+The journal is a file next to the target, `.NAME.kraal`. If the target's directory is not writable, the journal is an
+extended attribute of the target, which every worker that appends can read. (Rejected: a private journal per worker. The
+worker would truncate lines that other workers have appended since its last append.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Entry:
 
 
 class Journal:
-    """The journal of one target. Not thread-safe; callers hold the target's lock."""
+    """The journal of one target. Not thread-safe; callers must hold the target's lock."""
 
     def __init__(self, target: Path, target_fd: int) -> None:
         """Open or create the journal. Raises OSError with the reason if neither form is possible."""
@@ -64,7 +64,7 @@ class Journal:
         return None
 
     def read(self, target_fd: int) -> Iterator[Entry]:
-        """Return the entries for this target; other workers may have written one to the file and to the attribute."""
+        """Yield the entries for this target; other workers may have written to the file, the attribute, or both."""
         inode = os.fstat(target_fd).st_ino
         for raw in (
             _read_attribute(target_fd),

@@ -52,19 +52,19 @@ def count_complete_bytes(data: bytes) -> int:
 def split_lines(data: bytes) -> tuple[pa.StringArray, int]:
     """Return the whole lines in `data`, and their number of bytes including line ends.
 
-    `data` is at most 2 GiB long.
+    `data` must not exceed 2 GiB.
     """
     size = count_complete_bytes(data)
-    plain = data.find(b"\r", 0, size) < 0
-    if plain and size <= SMALL_BYTES:
+    is_plain = data.find(b"\r", 0, size) < 0
+    if is_plain and size <= SMALL_BYTES:
         lines = data[: size - 1].split(b"\n") if size else []
         return pa.array(lines, pa.binary()).view(pa.string()), size
     octets = np.frombuffer(data, np.uint8, size)
-    return (_split_at_newlines(data, octets) if plain else _split_at_any_line_end(octets)), size
+    return (_split_at_newlines(data, octets) if is_plain else _split_at_any_line_end(octets)), size
 
 
 def _split_at_newlines(data: bytes, octets: np.ndarray) -> pa.StringArray:
-    r"""Split data in which every line ends in \n: remove the last byte of each."""
+    r"""Split data in which every line ends in \n: remove the last byte of each line."""
     ends = np.flatnonzero(octets == ord("\n"))
     offsets = np.zeros(len(ends) + 1, np.int32)
     np.add(ends, 1, out=offsets[1:], casting="unsafe")
@@ -80,10 +80,10 @@ def _split_at_any_line_end(octets: np.ndarray) -> pa.StringArray:
     r"""Split at any of the three line ends, and remove every \n and \r, which are never part of a line."""
     newline = octets == ord("\n")
     drop = newline | (octets == ord("\r"))
-    at = np.flatnonzero(drop)
-    kept_before = at - np.arange(len(at))
+    positions = np.flatnonzero(drop)
+    kept_before = positions - np.arange(len(positions))
     # The \r of a \r\n does not end a line by itself.
-    pair = ~newline[at] & newline[np.minimum(at + 1, len(octets) - 1)]
+    pair = ~newline[positions] & newline[np.minimum(positions + 1, len(octets) - 1)]
     ends = kept_before[~pair]
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
@@ -93,7 +93,7 @@ def _split_at_any_line_end(octets: np.ndarray) -> pa.StringArray:
 def read_lines(
     fd: int, path: str, start: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[pa.StringArray]:
-    """Yield the lines of bytes `[start, end)`, chunk by chunk; both positions are starts of lines.
+    """Yield the lines of bytes `[start, end)`, chunk by chunk; both positions must be starts of lines.
 
     Uses a few times the memory of a chunk or of the longest line. Raises EOFError if the file has become shorter,
     LineTooLongError, and ValueError if `end` is inside a line.
@@ -125,7 +125,7 @@ def find_last_line_end(fd: int, start: int, stop: int) -> int | None:
     high = stop
     while high > start:
         low = max(start, high - SCAN_BYTES)
-        # Read one more byte, to see the byte after a \r at the end of the step.
+        # Read one more byte, because a \n may follow a \r at the end of the block.
         end = count_complete_bytes(os.pread(fd, min(high + 1, stop) - low, low))
         if end:
             return low + end
@@ -140,12 +140,12 @@ def find_first_line_end(fd: int, start: int, stop: int) -> int | None:
         data = os.pread(fd, min(SCAN_BYTES, stop - low), low)
         if not data:
             return None
-        ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
+        ends = [index for index in (data.find(b"\n"), data.find(b"\r")) if index >= 0]
         if ends:
-            at = min(ends)
-            if data[at] == ord("\n"):
-                return low + at + 1
-            after = os.pread(fd, 1, low + at + 1) if low + at + 1 < stop else b""
-            return None if not after else low + at + (2 if after == b"\n" else 1)
+            index = min(ends)
+            if data[index] == ord("\n"):
+                return low + index + 1
+            after = os.pread(fd, 1, low + index + 1) if low + index + 1 < stop else b""
+            return None if not after else low + index + (2 if after == b"\n" else 1)
         low += len(data)
     return None

@@ -3,7 +3,7 @@
 A line is the text that Java's `println` prints for the value, with the exceptions listed in `make_text`. Spark writes a
 batch as text files to a hidden directory next to the target, one for each Kafka partition, and the worker appends
 them to the target inside the kernel: the order within a partition is kept, and no record passes through Python.
-Small batches are collected, or arrive as a table, and are appended directly, without such files.
+Small batches, which are collected or arrive as a table, are appended directly.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FileStreamSinkTask(SinkTask):
     def write(self, batch: SinkBatch) -> None:
         if batch.table is not None:
             self._append(
-                [memoryview(join_lines(each)) for each in list_texts(batch.table) if len(each)], batch
+                [memoryview(join_lines(texts)) for texts in list_texts(batch.table) if len(texts)], batch
             )
             return
         records = sum(end - start for start, end in batch.ranges.values())
@@ -138,24 +138,24 @@ class FileStreamSinkConnector(PassThroughConnector):
 def make_text(frame: DataFrame) -> DataFrame:
     """Return a frame with one string column `text`, the text of each record's value.
 
-    Strings, numbers, booleans and null have Java's text; schemaless objects and lists become JSON (Java: `{a=1}`), and
-    bytes stay unchanged (Java: `[B@5d5d9e5`).
+    Strings, numbers, booleans and null are formatted as in Java; schemaless objects and lists become JSON (Java:
+    `{a=1}`), and bytes stay unchanged (Java: `[B@5d5d9e5`).
     """
     return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
 
 
 def list_texts(table: pa.Table) -> Sequence[pa.Array]:
-    """Return the text of each record's value, which is a string or bytes, like `make_text`."""
+    """Return the text of each record's value, like `make_text`; the values must be strings or bytes."""
     return [pc.fill_null(chunk.view(pa.binary()), b"null") for chunk in table["value"].chunks]
 
 
 def join_lines(texts: pa.Array) -> pa.Buffer:
     """Return the texts as lines, in one contiguous buffer."""
-    newline, nothing = pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
-    ended = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, nothing)
-    _, offsets, data = ended.buffers()
-    bounds = pa.Array.from_buffers(pa.int64(), len(ended) + 1, [None, offsets], offset=ended.offset)
-    start, stop = bounds[0].as_py(), bounds[len(ended)].as_py()
+    newline, empty = pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
+    terminated = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, empty)
+    _, offsets, data = terminated.buffers()
+    bounds = pa.Array.from_buffers(pa.int64(), len(terminated) + 1, [None, offsets], offset=terminated.offset)
+    start, stop = bounds[0].as_py(), bounds[len(terminated)].as_py()
     return data.slice(start, stop - start)
 
 

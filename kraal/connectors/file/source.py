@@ -1,15 +1,16 @@
 """A source that tails one text file. Source: FileStreamSourceConnector and FileStreamSourceTask (Kafka 4.3.0).
 
 The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
-line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
+line end. Java stores the number of characters and skips the same number of bytes when it starts; these are equal for
+ASCII.
 
 A poll reads the size of the open file, and checks once a second whether the file was replaced. Small amounts of new
 text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
 stages process its output. `batch.size` is accepted without effect: batches are limited in bytes.
 
 If the file becomes shorter than the position, or is replaced before it was read to the end, the task fails: data may
-be lost, and the user must decide where to resume (rejected: silently start from 0, which repeats a truncated log
-and skips the head of a rotated one).
+be lost, and the user must decide where to resume. (Rejected: silently starting from 0, which repeats a truncated log
+and skips the head of a rotated one.)
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ SMALL_BYTES: Final = 256 * 1024
 """Maximum number of bytes of new text to read in the worker."""
 
 BATCH_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes that one Spark job reads, which takes one or two seconds."""
+"""Maximum number of bytes that one Spark job reads (one to two seconds)."""
 
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
@@ -83,7 +84,7 @@ class FileStreamSourceTask(SourceTask):
         """Monotonic time of the next check whether the file was replaced."""
         self._scanned = 0
         """The position up to which the current line was searched for its end."""
-        self._missing = False
+        self._is_missing = False
 
     @override
     def start(
@@ -141,17 +142,17 @@ class FileStreamSourceTask(SourceTask):
         return None if status is None else status.st_size
 
     def _stat_path(self) -> os.stat_result | None:
-        """Stat the path and open the file when it first exists, to detect that it is replaced later."""
+        """Stat the path, and open the file once it exists so that a later replacement can be detected."""
         try:
             status = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
         except FileNotFoundError:
-            if not self._missing:
+            if not self._is_missing:
                 log.warning("%s does not exist; waiting for it to be created", self._path)
-                self._missing = True
+                self._is_missing = True
             return None
         except OSError as exc:
             raise OSError(exc.errno, f"cannot read the attributes of {self._path}: {exc.strerror}") from exc
-        self._missing = False
+        self._is_missing = False
         if self._fd >= 0:
             if (status.st_dev, status.st_ino) == self._identity:
                 return status
@@ -167,7 +168,7 @@ class FileStreamSourceTask(SourceTask):
         return status
 
     def _close_replaced(self) -> None:
-        """Close a file that was replaced. Raises ValueError if a part of it was already read."""
+        """Close a file that was replaced. Raises ValueError if part of the file was already read."""
         self.stop()
         self._size, self._scanned = -1, self._position
         if self._position > 0:
@@ -199,7 +200,7 @@ class FileStreamSourceTask(SourceTask):
         if (end is None and size > limit) or (end is not None and cut < end and end > limit):
             raise lines.LineTooLongError(self._path, self._position)
         if end is None:
-            self._scanned = max(self._position, size - 1)  # the last byte may be an undecided \r
+            self._scanned = max(self._position, size - 1)  # a \n may still follow a \r in the last byte
         return end
 
     def _make_batch(self, start: int, end: int) -> SourceBatch:

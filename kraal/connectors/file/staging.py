@@ -96,7 +96,8 @@ def check_complete(
 ) -> None:
     """Raise RetriableError unless a job's files are complete.
 
-    `report` returns the current report of the job, or None; it is called until it matches the files or a timeout.
+    `report` returns the current report of the job, or None. It is called until the report matches the files or the
+    timeout expires.
     """
     if not (directory / _SUCCESS).is_file():
         raise RetriableError(
@@ -104,16 +105,16 @@ def check_complete(
         )
     size = sum(part.stat().st_size for part in directory.rglob("part-*"))
     until_s = time.monotonic() + _REPORT_TIMEOUT_S
-    while (written := report()) is None or written.bytes != size:
+    while (current := report()) is None or current.bytes != size:
         if time.monotonic() >= until_s:
-            if written is None:
+            if current is None:
                 log.debug("Spark has no report of the job that wrote %s", directory)
                 return
-            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {written.bytes}")
+            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {current.bytes}")
         time.sleep(_POLL_INTERVAL_S)
-    if written.rows > max_rows or (records is not None and written.rows != records):
+    if current.rows > max_rows or (records is not None and current.rows != records):
         expected = f"at most {max_rows}" if records is None else str(records)
-        raise RetriableError(f"Spark wrote {written.rows} rows to {directory}; expected {expected}")
+        raise RetriableError(f"Spark wrote {current.rows} rows to {directory}; expected {expected}")
 
 
 def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
@@ -134,7 +135,7 @@ def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
             raise
         return None  # NoSuchElementException: Spark keeps only the most recent jobs
     return WriteReport(
-        sum(each.outputRecords() for each in stages), sum(each.outputBytes() for each in stages)
+        sum(stage.outputRecords() for stage in stages), sum(stage.outputBytes() for stage in stages)
     )
 
 

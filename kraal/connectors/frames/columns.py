@@ -50,9 +50,9 @@ class Layout:
         Raises ValueError with the column's name if a column is missing or has no Connect type.
         """
         struct = frame.schema if declared is None else declared
-        types = {each.name: each for each in struct.fields}
-        named = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
-        if missing := [name for name in named if name not in types]:
+        types = {field.name: field for field in struct.fields}
+        reserved_names = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
+        if missing := [name for name in reserved_names if name not in types]:
             raise ValueError(f"column {missing[0]} does not exist; existing columns are {', '.join(types)}")
         columns: list[Column] = []
         if self.topic_column is not None:
@@ -65,7 +65,7 @@ class Layout:
             value, value_schema = _select_part(types, [self.value_column], is_single=True)
         else:
             value, value_schema = _select_part(
-                types, [name for name in types if name not in named], is_single=False
+                types, [name for name in types if name not in reserved_names], is_single=False
             )
         columns.append(value.alias("value"))
         return SourceBatch(
@@ -101,9 +101,9 @@ def _select_part(
         return to_connect_column(select_column(field.name), field.dataType), schema
     if not names:
         raise ValueError("no column remains for the value; all columns belong to the key or the topic")
-    chosen = [types[name] for name in names]
-    columns = [to_connect_column(select_column(f.name), f.dataType).alias(f.name) for f in chosen]
-    return F.struct(*columns), make_struct_schema(T.StructType(chosen))
+    fields = [types[name] for name in names]
+    columns = [to_connect_column(select_column(f.name), f.dataType).alias(f.name) for f in fields]
+    return F.struct(*columns), make_struct_schema(T.StructType(fields))
 
 
 def _select(frame: DataFrame, columns: Sequence[Column], _: object) -> DataFrame:

@@ -7,9 +7,9 @@ range are replaced (removed once the new file has its name); records in a file t
 again, and a file whose offsets are all in another file is then removed (`find_redundant`).
 
 A previous owner of a partition that was frozen or disconnected may publish one more file while its successor writes.
-The offsets of that file were not committed when the successor took over. So the successor lists the files again
-immediately before it publishes its own, until it is past all offsets that such a batch can contain. No file is removed
-before its replacement exists, so a late owner can remove only files whose offsets are also in another file.
+The offsets of that file were not committed when the successor took over. Therefore, the successor lists the files again
+immediately before each publication, until it is past all offsets that the previous owner's batch can contain. No file
+is removed before its replacement exists, so a late owner can remove only files whose offsets are also in another file.
 
 Free of side effects except for the two classes at the end.
 """
@@ -111,7 +111,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files in a local directory. Raises OSError with its path."""
+    """Files in a local directory. The methods raise OSError with the path."""
 
     folder: Path
 
@@ -165,27 +165,30 @@ class RangeFolder:
         conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
         check_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """Move the files of a batch to their final names and remove those that `find_conflicts` returned for it.
+        """Move the files of a batch to their final names, and remove the files that they replace.
 
-        `staged` contains the files with the offsets of `find_missing_span`, for ranges with records. `check_owned` is
-        called before each step; its exceptions prevent the step. Raises RetriableError if other files appeared in the
-        meantime; the batch must then be staged again.
+        `conflicts` is the result of `find_conflicts` for these ranges. `staged` contains the files with the offsets of
+        `find_missing_span`, for ranges with records. `check_owned` is called before each step; its exceptions prevent
+        the step. Raises RetriableError if other files appeared in the meantime; the batch must then be staged again.
         """
         for tp, (start, _) in ranges.items():
             self._first_offsets.setdefault(tp, start)
         may_conflict = {
             tp for tp, (start, _) in ranges.items() if start < self._first_offsets[tp] + self._max_offsets
         }
-        now = {**conflicts, **self._list_conflicts({tp: ranges[tp] for tp in may_conflict}, may_conflict)}
+        current_conflicts = {
+            **conflicts,
+            **self._list_conflicts({tp: ranges[tp] for tp in may_conflict}, may_conflict),
+        }
         for tp, span in ranges.items():
-            if find_missing_span(span, now[tp]) != find_missing_span(span, conflicts[tp]):
+            if find_missing_span(span, current_conflicts[tp]) != find_missing_span(span, conflicts[tp]):
                 self._ends.pop(tp, None)
-                names = ", ".join(sorted({file.name for file in {*now[tp]} - {*conflicts[tp]}}))
+                names = ", ".join(sorted({file.name for file in {*current_conflicts[tp]} - {*conflicts[tp]}}))
                 raise RetriableError(f"{tp}: another task has written files in the meantime: {names}")
         for tp, span in ranges.items():
             check_owned()
-            self._publish(staged.get(tp), tp, span, now[tp])
-            if any(file.span[1] > span[1] for file in now[tp]):
+            self._publish(staged.get(tp), tp, span, current_conflicts[tp])
+            if any(file.span[1] > span[1] for file in current_conflicts[tp]):
                 self._ends.pop(tp, None)
             else:
                 self._ends[tp] = span[1]

@@ -21,23 +21,25 @@ _TEXT_FORMATS: Final = frozenset({"text", "csv"})
 
 
 def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
-    """Return the rows to write, lazily and in the frame's order; `RANGE` and `OFFSET` remain as the last columns.
+    """Return the lazy rows to write, in the frame's order; `RANGE` and `OFFSET` remain as the last columns.
 
-    A value that is not JSON according to `spark.schema` fails the job that computes it, with topic-partition@offset in
-    the error. Raises ValueError for duplicate column names.
+    A value that does not match `spark.schema` fails the job. The error names the record as topic-partition@offset.
+    Raises ValueError for duplicate column names.
     """
-    chosen = str(parsed["spark.format"])
-    kind = frame.schema["value"].dataType
+    spark_format = str(parsed["spark.format"])
+    value_type = frame.schema["value"].dataType
     if parsed["spark.schema"]:
         declared = parse_struct(str(parsed["spark.schema"]))
-        frame = _parse_values(frame, _make_json_text(kind), declared)
+        frame = _parse_values(frame, _make_json_text(value_type), declared)
         names = declared.names
-    elif isinstance(kind, T.StructType):
-        names = kind.names
+    elif isinstance(value_type, T.StructType):
+        names = value_type.names
     else:
-        frame = frame.withColumn("value", F.struct(_make_single_column(chosen, kind).alias("value")))
+        frame = frame.withColumn(
+            "value", F.struct(_make_single_column(spark_format, value_type).alias("value"))
+        )
         names = ["value"]
-    metadata = [(f"kafka_{each}", F.col(each)) for each in parsed["metadata.columns"]]
+    metadata = [(f"kafka_{name}", F.col(name)) for name in parsed["metadata.columns"]]
     metadata = [
         (name, _make_metadata_column(column, frame, name.removeprefix("kafka_"))) for name, column in metadata
     ]
@@ -96,9 +98,9 @@ def filter_spans(frame: DataFrame, spans: Sequence[tuple[int, int] | None]) -> D
     return frame.where(is_inside)
 
 
-def _make_json_text(kind: T.DataType) -> Column:
+def _make_json_text(value_type: T.DataType) -> Column:
     value = F.col("value")
-    if isinstance(kind, (T.VariantType, T.StructType, T.ArrayType, T.MapType)):
+    if isinstance(value_type, (T.VariantType, T.StructType, T.ArrayType, T.MapType)):
         return F.to_json(value)
     return value.cast("string")
 
@@ -116,14 +118,14 @@ def _parse_values(frame: DataFrame, text: Column, declared: T.StructType) -> Dat
     return frame.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003 - as above
 
 
-def _make_single_column(chosen: str, kind: T.DataType) -> Column:
+def _make_single_column(spark_format: str, value_type: T.DataType) -> Column:
     """Return the value as the only column, in a type that the format supports."""
     value = F.col("value")
-    if chosen in _TEXT_FORMATS:
+    if spark_format in _TEXT_FORMATS:
         return value.cast("string")
-    if isinstance(kind, T.VariantType) and chosen != "json":
+    if isinstance(value_type, T.VariantType) and spark_format != "json":
         return F.to_json(value)
-    if isinstance(kind, T.BinaryType) and chosen == "json":
+    if isinstance(value_type, T.BinaryType) and spark_format == "json":
         return value.cast("string")
     return value
 

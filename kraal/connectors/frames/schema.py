@@ -1,4 +1,4 @@
-"""Converts Spark types to Connect schemas, for columns with types known before the job.
+"""Converts Spark types to Connect schemas, for columns whose types are known before the job runs.
 
 | Spark | Connect |
 |---|---|
@@ -41,7 +41,7 @@ _PRIMITIVES: dict[type[T.DataType], Type] = {
 
 
 def to_schema(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
-    """Return the Connect schema of a column. Raises ValueError, with its name, for a type without a Connect schema."""
+    """Return the Connect schema of a column. Raises ValueError with the column's name for an unsupported type."""
     match data_type:
         case T.DecimalType():
             scale = {"scale": str(data_type.scale)}
@@ -71,10 +71,10 @@ def make_struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool
     """Return the schema of a struct. Raises the errors of `to_schema`."""
     fields = [
         Field(
-            name=each.name,
-            schema=to_schema(each.dataType, _join_path(prefix, each.name), optional=each.nullable),
+            name=field.name,
+            schema=to_schema(field.dataType, _join_path(prefix, field.name), optional=field.nullable),
         )
-        for each in struct.fields
+        for field in struct.fields
     ]
     return Schema(type=Type.STRUCT, fields=tuple(fields), optional=optional)
 

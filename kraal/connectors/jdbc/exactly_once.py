@@ -118,12 +118,12 @@ def table_exists(database: Database, table: str) -> bool:
     return True
 
 
-def ensure_table(database: Database, table: str, make: Callable[[], object]) -> None:
-    """Create a table with `make` if it is missing; tolerates a concurrent creation. Raises the errors of `make`."""
+def ensure_table(database: Database, table: str, create: Callable[[], object]) -> None:
+    """Create a missing table with `create`; tolerates concurrent creation. Raises the errors of `create`."""
     if table_exists(database, table):
         return
     try:
-        make()
+        create()
         database.commit()
     except Exception:
         database.rollback()
@@ -178,9 +178,9 @@ def commit_batch(
 ) -> None:
     """Insert the staged rows into the target and advance the offsets, in one transaction.
 
-    `ranges` has the order of the indexes in the column `RANGE`. `check_owned` is called before the commit; its
-    exceptions prevent the commit. Raises RetriableError if the batch must be staged again or another owner holds the
-    locks, and SqlFailed. Closing the connection rolls back uncommitted changes.
+    `ranges` must be in the order of the indexes in the column `RANGE`. `check_owned` is called before the commit; its
+    exceptions prevent the commit. Raises SqlFailed, and RetriableError if the batch must be staged again or another
+    owner holds the locks. Closing the connection rolls back uncommitted changes.
     """
     try:
         next_offsets = _advance_offsets(database, tables, ranges)
@@ -218,9 +218,9 @@ def make_where_clause(
     """Return the WHERE clause for records from `next_offsets` on; empty for the whole batch, None for no records."""
     if all(next_offsets[partition] <= start for partition, (start, _) in ranges.items()):
         return ""
-    here, offset = database.quote(RANGE), database.quote(OFFSET)
+    range_column, offset = database.quote(RANGE), database.quote(OFFSET)
     parts = [
-        f"({here} = {number} AND {offset} >= {next_offsets[partition]})"
+        f"({range_column} = {number} AND {offset} >= {next_offsets[partition]})"
         for number, (partition, (_, end)) in enumerate(ranges.items())
         if next_offsets[partition] < end
     ]
@@ -230,14 +230,14 @@ def make_where_clause(
 def _advance_offsets(
     database: Database, tables: Tables, ranges: Mapping[TopicPartition, Span]
 ) -> dict[TopicPartition, int]:
-    """Lock the offsets, in the order of all owners, set them to the ends of the ranges, and return the old ones."""
+    """Lock the offsets in sorted order, advance them to the ends of the ranges, and return the previous offsets."""
     next_offsets: dict[TopicPartition, int] = {}
     table = tables.offsets
     keys = {
         partition: (tables.connector, partition.topic, partition.partition) for partition in sorted(ranges)
     }
     lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
-    # Lock all rows before the first read, at which the snapshot of a transaction may be taken.
+    # Lock all rows before the first read, because that read may take the snapshot of the transaction.
     for key in keys.values():
         database.execute(lock, *key, wait_s=LOCK_TIMEOUT_S)
     for partition, key in keys.items():
@@ -257,7 +257,7 @@ def _advance_offsets(
 
 
 def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
-    """Return a partition's offset or None. Raises ValueError if the database ignores differences between strings."""
+    """Return a partition's offset or None. Raises ValueError if the database compares strings inexactly."""
     sql = f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
     for offset, *names in database.query(sql, *key):
         if names != [*key[:2]]:
@@ -280,8 +280,8 @@ def _insert_offset(database: Database, table: str, row: tuple[object, ...]) -> N
 
 def _reject_duplicates(database: Database, tables: Tables) -> None:
     """Raise RetriableError if Spark staged a record twice, which can happen when it retries a part of a job."""
-    by = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
-    duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {by} HAVING COUNT(*) > 1"  # noqa: S608 - as above
+    key_columns = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
+    duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {key_columns} HAVING COUNT(*) > 1"  # noqa: S608 - as above
     ((count,),) = database.query(f"SELECT COUNT(*) FROM ({duplicates}) duplicates")  # noqa: S608 - as above
     if int(str(count)):
         raise RetriableError(f"Spark has staged {count} records more than once in {tables.staging}")

@@ -1,9 +1,9 @@
 """Quotes table and column names for SQL, safe against injection.
 
-A config may use any kind of quotes; they are converted to those of the database, because other quotes may delimit a
-string literal there: MySQL reads "name" as a literal, in which a backslash escapes the closing quote. Spark quotes the
-columns that it writes as its dialect requires, and doubles quotes within names. Names that cannot be quoted safely are
-rejected.
+A config may use any kind of quotes; they are converted to the quotes of the database, where other quotes may delimit a
+string literal. MySQL, for example, reads "name" as a literal in which a backslash escapes the closing quote. Spark
+quotes the columns that it writes as its dialect requires, and doubles quotes within names. Names that cannot be quoted
+safely are rejected.
 """
 
 from __future__ import annotations

@@ -78,15 +78,15 @@ def connect_session(context: SparkContext, options: Mapping[str, str], table: st
     jvm: Any = context._jvm
     with _explain_errors():
         scala_options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
-        chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(scala_options)
-        dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(chosen.url())
-        connection = dialect.createConnectionFactory(chosen).apply(-1)
+        jdbc_options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(scala_options)
+        dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(jdbc_options.url())
+        connection = dialect.createConnectionFactory(jdbc_options).apply(-1)
     try:
         with _explain_errors():
             if not connection.getMetaData().supportsTransactions():
                 raise ValueError("delivery.guarantee=exactly_once requires a database with transactions")
             connection.setAutoCommit(False)
-        yield JdbcSession(connection, dialect, parse_kind(str(chosen.url())))
+        yield JdbcSession(connection, dialect, parse_kind(str(jdbc_options.url())))
     finally:
         with suppress(SqlFailed), _explain_errors():  # the database rolls back when the connection is lost
             connection.rollback()
@@ -114,9 +114,9 @@ def _explain_errors() -> Iterator[None]:
 
 
 def _is_sql_exception(error: Any) -> bool:
-    kind = error.getClass()
-    while kind is not None:
-        if kind.getName() == "java.sql.SQLException":
+    java_class = error.getClass()
+    while java_class is not None:
+        if java_class.getName() == "java.sql.SQLException":
             return True
-        kind = kind.getSuperclass()
+        java_class = java_class.getSuperclass()
     return False

@@ -49,14 +49,14 @@ class Mark:
             raise ValueError(f"the field incrementing of the stored offset is {number!r}, not an integer")
         if stamp is not None and not (isinstance(stamp, str) and _TIME.fullmatch(stamp)):
             raise ValueError(
-                f"the field timestamp of the stored offset is {stamp!r}, not like 2026-01-31 12:00:00.5"
+                f"the field timestamp of the stored offset is {stamp!r}, not a time like 2026-01-31 12:00:00.5"
             )
         return Mark(number, stamp)
 
     def offset(self) -> Offset:
         """Return the offset to store."""
-        both = {"incrementing": self.incrementing, "timestamp": self.timestamp}
-        return {key: value for key, value in both.items() if value is not None}
+        fields = {"incrementing": self.incrementing, "timestamp": self.timestamp}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Columns:
     def quote_for(self, database: str) -> Columns:
         """Return the columns, quoted for this kind of database."""
         number, stamp = (
-            None if each is None else to_sql(database, each) for each in (self.incrementing, self.timestamp)
+            None if name is None else to_sql(database, name) for name in (self.incrementing, self.timestamp)
         )
         return Columns(number, stamp)
 
@@ -106,7 +106,7 @@ class Columns:
 
     def get_sort_columns(self) -> list[str]:
         """Return the names of the sort columns in Spark; requires columns as written in the config."""
-        return [_unquote_last_part(each) for each in (self.timestamp, self.incrementing) if each is not None]
+        return [_unquote_last_part(name) for name in (self.timestamp, self.incrementing) if name is not None]
 
 
 class JdbcReader:
@@ -139,7 +139,7 @@ class JdbcReader:
         self.next_position: tuple[str, Mark] | None = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only a query can detect rows; in bulk mode, whether a table is due."""
+        """Return whether a table is due in bulk mode; otherwise True, because only a query can detect new rows."""
         return self._bulk_interval_s is None or any(self._is_due(table) for table in self._tables)
 
     def advance(self) -> None:
@@ -153,7 +153,7 @@ class JdbcReader:
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the new rows of the first table with new rows; None if there are none."""
+        """Return the new rows of the first table that has any; None if no table has new rows."""
         self.next_position = None
         for table in self._tables:
             batch = self._discover_in_table(spark, table)
@@ -171,18 +171,18 @@ class JdbcReader:
         if self._bulk_interval_s is not None:
             if not self._is_due(table):
                 return None
-            now = Mark(incrementing=time.time_ns() // 1_000_000)
-            return self._make_batch(table, self._select(spark, "*", table, []), now)
+            max_mark = Mark(incrementing=time.time_ns() // 1_000_000)
+            return self._make_batch(table, self._select(spark, "*", table, []), max_mark)
         lower_bound = self._columns.after(self._marks.get(table, Mark()))
-        now = self._read_max_mark(spark, table, [lower_bound] if lower_bound else [])
-        if now == Mark():
+        max_mark = self._read_max_mark(spark, table, [lower_bound] if lower_bound else [])
+        if max_mark == Mark():
             return None
         frame = self._select(
-            spark, "*", table, [*([lower_bound] if lower_bound else []), self._columns.until(now)]
+            spark, "*", table, [*([lower_bound] if lower_bound else []), self._columns.until(max_mark)]
         )
         actual_names = {name.lower(): name for name in frame.columns}
-        by = [actual_names[name.lower()] for name in self._order if name.lower() in actual_names]
-        return self._make_batch(table, frame.sortWithinPartitions(*by), now)
+        sort_columns = [actual_names[name.lower()] for name in self._order if name.lower() in actual_names]
+        return self._make_batch(table, frame.sortWithinPartitions(*sort_columns), max_mark)
 
     def _make_batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
         self.next_position = (table, mark)
@@ -193,18 +193,18 @@ class JdbcReader:
     def _read_max_mark(self, spark: SparkSession, table: str, where: Sequence[str]) -> Mark:
         """Return the maximum mark of the rows; an empty mark if there are no rows."""
         stamp = self._columns.timestamp
-        at: str | None = None
+        max_stamp: str | None = None
         if stamp is not None:
-            at = self._read_max(spark, table, stamp, where)
-            if at is None:
+            max_stamp = self._read_max(spark, table, stamp, where)
+            if max_stamp is None:
                 return Mark()
-            at = f"{at} 00:00:00" if _DATE.fullmatch(at) else at
-            where = [*where, f"{stamp} = {_make_timestamp_literal(at)}"]
+            max_stamp = f"{max_stamp} 00:00:00" if _DATE.fullmatch(max_stamp) else max_stamp
+            where = [*where, f"{stamp} = {_make_timestamp_literal(max_stamp)}"]
         number = self._columns.incrementing
-        greatest = None if number is None else self._read_max(spark, table, number, where)
-        if number is not None and greatest is None and stamp is None:
+        max_number = None if number is None else self._read_max(spark, table, number, where)
+        if number is not None and max_number is None and stamp is None:
             return Mark()
-        return Mark(None if greatest is None else _parse_integer(greatest, table, number), at)
+        return Mark(None if max_number is None else _parse_integer(max_number, table, number), max_stamp)
 
     def _read_max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
         frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
@@ -229,8 +229,8 @@ def _make_timestamp_literal(text: str) -> str:
 
 def _unquote_last_part(name: str) -> str:
     """Return the last part of a name, without its quotes."""
-    last = re.split(r"\.(?=[^\"`\]]*(?:[\"`\[][^\"`\]]*[\"`\]])*$)", name)[-1]
-    return last[1:-1] if last[:1] in {'"', "`", "["} else last
+    last_part = re.split(r"\.(?=[^\"`\]]*(?:[\"`\[][^\"`\]]*[\"`\]])*$)", name)[-1]
+    return last_part[1:-1] if last_part[:1] in {'"', "`", "["} else last_part
 
 
 def _parse_integer(text: str, table: str, column: str | None) -> int:

@@ -28,8 +28,10 @@ class _Property:
 
     def is_set_in(self, options: Mapping[str, str], url: str) -> bool:
         """Return whether the property is set, as an option or in the URL, in the driver's syntax."""
-        last = re.escape(self.name.rpartition(".")[2])
-        return self.name.lower() in options or bool(re.search(rf"[?&;,(.]\s*{last}\s*=", url, re.IGNORECASE))
+        short_name = re.escape(self.name.rpartition(".")[2])
+        return self.name.lower() in options or bool(
+            re.search(rf"[?&;,(.]\s*{short_name}\s*=", url, re.IGNORECASE)
+        )
 
     def format_value(self, milliseconds: int) -> str:
         """Return the value of the property; fractions of a second are rounded up."""
@@ -74,9 +76,9 @@ TIMEOUTS: Final = (
         default=1_800_000,
         validator=at_least(0),
         importance=Importance.LOW,
-        doc="Timeout for a database that sends no data while a response is expected; 0: the driver's default, which "
-        "can be no timeout. It must be longer than the slowest query needs for its first row. A timeout in "
-        "`spark.option.url` or in an option of the driver takes precedence.",
+        doc="Maximum time without data from the database while a response is expected; 0: the driver's default, which "
+        "may be no timeout. The value must be longer than the slowest query takes to return its first row. A timeout "
+        "in `spark.option.url` or in an option of the driver takes precedence.",
     ),
 )
 """The config keys of both timeouts, without a group."""
@@ -92,7 +94,7 @@ def add_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[
     kind = url.partition(":")[2].partition(":")[0]
     result = dict(options)
     for key, properties in _PROPERTIES.get(kind, {}).items():
-        for each in properties:
-            if int(parsed[key]) and not each.is_set_in(lowered, url):
-                result[each.name] = each.format_value(int(parsed[key]))
+        for driver_property in properties:
+            if int(parsed[key]) and not driver_property.is_set_in(lowered, url):
+                result[driver_property.name] = driver_property.format_value(int(parsed[key]))
     return result

@@ -51,7 +51,7 @@ class SourceClient:
         """Set the consumer settings, with Connect's names; does not connect yet. Raises ConfigInvalid."""
         consumer_settings = {key: value for key, value in settings.items() if key != "auto.offset.reset"}
         self._options = {"client.id": client_id, **librdkafka_options(consumer_settings), "log_level": 2}
-        self._committed = settings.get("isolation.level", "").lower() == "read_committed"
+        self._reads_committed = settings.get("isolation.level", "").lower() == "read_committed"
         self._admin: Any = None
         self._consumer: Any = None
 
@@ -83,7 +83,7 @@ class SourceClient:
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start to watch for records at these positions."""
         self._connect().assign(
-            [ck.TopicPartition(each.topic, each.partition, offset) for each, offset in positions.items()]
+            [ck.TopicPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         )
 
     def has_new_records(self) -> bool | None:
@@ -126,11 +126,13 @@ class SourceClient:
     ) -> dict[TopicPartition, int]:
         if self._admin is None:
             self._admin = AdminClient(_select_admin_options(self._options))
-        level = ck.IsolationLevel.READ_COMMITTED if self._committed else ck.IsolationLevel.READ_UNCOMMITTED
-        specs = {ck.TopicPartition(each.topic, each.partition): spec for each in partitions}
+        level = (
+            ck.IsolationLevel.READ_COMMITTED if self._reads_committed else ck.IsolationLevel.READ_UNCOMMITTED
+        )
+        specs = {ck.TopicPartition(tp.topic, tp.partition): spec for tp in partitions}
         futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=_TIMEOUT_S)
         offsets: dict[TopicPartition, int] = {}
-        for each, future in futures.items():
+        for tp, future in futures.items():
             try:
                 offset = _wait_for_result(future, _TIMEOUT_S)
             except ck.KafkaException as exc:
@@ -141,7 +143,7 @@ class SourceClient:
             if offset.offset < 0:  # librdkafka returns this if no broker responded
                 self._admin = None
                 raise RetriableError("no broker of the source cluster responded in time")
-            offsets[TopicPartition(each.topic, each.partition)] = offset.offset
+            offsets[TopicPartition(tp.topic, tp.partition)] = offset.offset
         return offsets
 
 
@@ -199,7 +201,7 @@ class ClusterTopics:
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, str]:
         """Increase topics to these numbers of partitions; return the errors by topic."""
         new = [NewPartitions(name, count) for name, count in counts.items()]
-        admin: Any = AdminClient(self._options)  # as above
+        admin: Any = AdminClient(self._options)  # referenced until the futures complete
         limit_s = self._timeout_s
         futures = admin.create_partitions(new, operation_timeout=limit_s, request_timeout=limit_s)
         return self._collect_errors(futures, _CODE.INVALID_PARTITIONS)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from kraal.config.values import as_strings
 from kraal.connectors.mirror.clients import ClusterTopics
 from kraal.connectors.mirror.config import make_source_admin_settings, make_target_admin_settings
-from kraal.connectors.mirror.offset_syncs import SETTINGS, get_topic_name, is_in_source, is_written
+from kraal.connectors.mirror.offset_syncs import SETTINGS, get_topic_name, is_in_source, writes_syncs
 from kraal.connectors.mirror.topics import (
     TopicFilter,
     compile_patterns,
@@ -33,7 +33,7 @@ class Clusters:
         self._target = ClusterTopics(make_target_admin_settings(config), timeout_s)
         self._factor = int(str(parsed["replication.factor"]))
         self._excluded_settings = compile_patterns(as_strings(parsed["config.properties.exclude"]))
-        self._syncs = get_topic_name(parsed, self._filter.policy) if is_written(parsed) else None
+        self._syncs = get_topic_name(parsed, self._filter.policy) if writes_syncs(parsed) else None
         """The name of the offset-syncs topic; None once the topic exists, or if syncs are disabled."""
         self._syncs_are_in_source = is_in_source(parsed)
         self._syncs_factor = int(str(parsed["offset-syncs.topic.replication.factor"]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of, rule
-from kraal.config.java_regex import refusal
+from kraal.config.java_regex import find_pattern_error
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, in_group
 from kraal.config.values import as_strings, invalid
 
@@ -33,7 +33,7 @@ _NO_ACLS: Final = "ACLs are not copied"
 def validate_patterns(name: str, value: object) -> str | None:
     """Require one or more regular expressions; topic names are valid expressions."""
     for entry in (value,) if isinstance(value, str) else as_strings(value):
-        if (reason := refusal(entry)) is not None:
+        if (reason := find_pattern_error(entry)) is not None:
             return invalid(name, entry, f"Invalid regex: {reason}")
     return None
 
@@ -174,8 +174,8 @@ _NAMING: Final = in_group(
         "replication.policy.internal.topic.separator.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
-        "Whether the names of MirrorMaker's internal topics, which are not copied, contain the separator "
-        "or a dot.",
+        "Whether the names of MirrorMaker's internal topics, which are not copied, contain the separator instead "
+        "of a dot.",
     ),
 )
 
@@ -205,15 +205,15 @@ _CREATED_TOPICS: Final = in_group(
 )
 
 _COPYING: Final = in_group(
-    "Way of copying",
+    "Copying",
     Key(
         name=TRIGGER,
         type=ConfigType.STRING,
         default="batch",
         validator=one_of("batch", REALTIME),
         importance=Importance.MEDIUM,
-        doc="How records are copied: in batches, which use no resources while there are no new records, or in real "
-        "time, within milliseconds, which occupies one of Spark's core slots for each partition.",
+        doc="How records are copied. `batch` uses no resources while there are no new records. `realtime` copies "
+        "records within milliseconds, and occupies one of Spark's core slots for each partition.",
         recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
     ),
     Key(
@@ -222,8 +222,8 @@ _COPYING: Final = in_group(
         default=60000,
         validator=at_least(5000),
         importance=Importance.LOW,
-        doc="In real time: duration of one of Spark's batches, in milliseconds. Between two batches, records wait for "
-        "some tenths of a second. Offsets are stored every second in any case.",
+        doc="Duration of a Spark batch with `trigger=realtime`, in milliseconds. Between two batches, records wait a "
+        "few tenths of a second. Offsets are stored every second, regardless of this setting.",
     ),
 )
 
@@ -240,7 +240,7 @@ _SYNCS: Final = in_group(
         "offset-syncs.topic.replication.factor",
         ConfigType.SHORT,
         3,
-        "Replication factor of that topic, if the connector creates it.",
+        "Replication factor of the offset-syncs topic, if the connector creates it.",
     ),
     Key(
         name="offset-syncs.topic.location",
@@ -248,14 +248,14 @@ _SYNCS: Final = in_group(
         default="source",
         validator=one_of("source", "target"),
         importance=Importance.LOW,
-        doc="Cluster of that topic.",
+        doc="Cluster that contains the offset-syncs topic.",
     ),
     _make_key(
         "offset.lag.max",
         ConfigType.LONG,
         100,
-        "Number of records of a partition after which another offset sync is due. There is one for the last record "
-        "of each batch in any case.",
+        "Number of records in a partition after which another offset sync is written. The last record of each batch "
+        "always has an offset sync.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Writes the offset-syncs topic, which maps the offsets of source records to those of their copies in the target.
+"""Writes the offset-syncs topic, which maps the offsets of source records to the offsets of their copies.
 
 MirrorCheckpointConnector reads it to translate the offsets of consumer groups. A consumer that has read up to a synced
 record resumes after its copy; one that has read further resumes after the copy of the last synced record before its
@@ -45,7 +45,7 @@ def serialize_value(pair: OffsetPair) -> bytes:
     return struct.pack(">qq", pair.source, pair.target)
 
 
-def is_written(parsed: Mapping[str, object]) -> bool:
+def writes_syncs(parsed: Mapping[str, object]) -> bool:
     """Return whether a mirror with this config writes offset syncs."""
     return bool(parsed["emit.offset-syncs.enabled"])
 
@@ -57,24 +57,24 @@ def is_in_source(parsed: Mapping[str, object]) -> bool:
 
 def get_topic_name(parsed: Mapping[str, object], policy: ReplicationPolicy) -> str:
     """Return the name of the offset-syncs topic, which contains the alias of the other cluster."""
-    between, other = policy.internal_separator, policy.target if is_in_source(parsed) else policy.alias
-    return f"mm2-offset-syncs{between}{other}{between}internal"
+    separator, alias = policy.internal_separator, policy.target if is_in_source(parsed) else policy.alias
+    return f"mm2-offset-syncs{separator}{alias}{separator}internal"
 
 
 class OffsetSyncs:
     """Writes the offset syncs of one task. Not thread-safe. No method raises; only `close` may block."""
 
     def __init__(
-        self, settings: Mapping[str, str], client_id: str, topic: str, origins: Mapping[str, str]
+        self, settings: Mapping[str, str], client_id: str, topic: str, source_topics: Mapping[str, str]
     ) -> None:
         """Set the producer settings, with Connect's names; does not connect yet.
 
-        `origins` maps topics of the target to their names in the source.
+        `source_topics` maps topics of the target to their names in the source.
         """
         self._settings = settings
         self._client_id = client_id
         self._topic = topic
-        self._source_topics = origins
+        self._source_topics = source_topics
         self._producer: Any = None
         self._is_closed = False
         self._last_warning_s: float | None = None
@@ -94,7 +94,7 @@ class OffsetSyncs:
         except (ck.KafkaException, BufferError) as exc:
             self._warn(exc)
 
-    def unknown(self, reason: str) -> None:
+    def report_unknown(self, reason: str) -> None:
         """Log a warning that the offsets of written records are unknown, unless the reason is the previous one."""
         if reason != self._reason:
             self._reason = reason
@@ -146,7 +146,7 @@ def make_syncs(
     name: str,
 ) -> OffsetSyncs | None:
     """Return the sync writer of a task with these partitions; None if the config disables syncs."""
-    if not is_written(parsed):
+    if not writes_syncs(parsed):
         return None
     location = "source" if is_in_source(parsed) else "target"
     return OffsetSyncs(
@@ -161,4 +161,6 @@ def make_tracking(syncs: OffsetSyncs | None, parsed: Mapping[str, object]) -> Of
     """Return a tracking request whose offset pairs are written by `syncs`; None without `syncs`."""
     if syncs is None:
         return None
-    return OffsetTracking(found=syncs.write, unknown=syncs.unknown, step=int(str(parsed["offset.lag.max"])))
+    return OffsetTracking(
+        found=syncs.write, unknown=syncs.report_unknown, step=int(str(parsed["offset.lag.max"]))
+    )

@@ -174,7 +174,10 @@ class MirrorSourceTask(SourceTask):
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the new records, or watch for some. Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange."""
+        """Return a batch of the new records; if there are none, watch for new ones and return None.
+
+        Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange.
+        """
         del spark  # the Kafka client gets the end offsets
         client = self._client
         if client is None:
@@ -203,8 +206,8 @@ class MirrorSourceTask(SourceTask):
         """Determine the position in each existing partition. Raises OffsetOutOfRange."""
         self._warn_missing({tp for tp in self._partitions if tp not in bounds})
         for tp, bound in bounds.items():
-            at = self._positions.get(tp, self._stored[tp])
-            start = choose_start(tp, at, bound, self._offset_reset, client.find_offset_since)
+            position = self._positions.get(tp, self._stored[tp])
+            start = choose_start(tp, position, bound, self._offset_reset, client.find_offset_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[tp] = start.offset
@@ -319,14 +322,14 @@ class MirrorSourceConnector(Connector):
             if self._current_partitions is None:
                 continue  # `task_configs` has not listed the partitions yet
             try:
-                now = clusters.refresh()
+                partitions = clusters.refresh()
             except (RetriableError, MirrorRequestFailed) as exc:
                 log.warning("mirror %s: Failed to list topics: %s", self._config.get("name"), exc)
                 continue
-            if now != self._current_partitions and not stopped.is_set():
+            if partitions != self._current_partitions and not stopped.is_set():
                 new, removed = (
-                    set(now) - set(self._current_partitions),
-                    set(self._current_partitions) - set(now),
+                    set(partitions) - set(self._current_partitions),
+                    set(self._current_partitions) - set(partitions),
                 )
                 log.info(
                     "mirror %s: %d new partitions, %d removed",
@@ -334,5 +337,5 @@ class MirrorSourceConnector(Connector):
                     len(new),
                     len(removed),
                 )
-                self._current_partitions = now
+                self._current_partitions = partitions
                 context.request_task_reconfiguration()

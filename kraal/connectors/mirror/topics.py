@@ -21,7 +21,7 @@ _MAX_PARTITIONS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationPolicy:
-    """The naming of topics in the target: that of DefaultReplicationPolicy or IdentityReplicationPolicy."""
+    """The naming of topics in the target, as in DefaultReplicationPolicy or IdentityReplicationPolicy."""
 
     alias: str
     target: str
@@ -140,16 +140,18 @@ def distribute(partitions: Sequence[TopicPartition], max_tasks: int) -> list[lis
 
 def format_partitions(partitions: Sequence[TopicPartition]) -> str:
     """Format partitions for a task's config."""
-    return ",".join(f"{each.topic}-{each.partition}" for each in partitions)
+    return ",".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
     """Parse the partitions in a task's config. Raises ValueError for an invalid partition."""
     partitions = []
-    for each in filter(None, map(str.strip, text.split(","))):
-        topic, dash, number = each.rpartition("-")
+    for entry in filter(None, map(str.strip, text.split(","))):
+        topic, dash, number = entry.rpartition("-")
         if not dash or not number.isdecimal():
-            raise ValueError(f"{each} in task.assigned.partitions is not a partition; expected TOPIC-NUMBER")
+            raise ValueError(
+                f"Invalid partition '{entry}' in task.assigned.partitions; expected TOPIC-NUMBER"
+            )
         partitions.append(TopicPartition(topic, int(number)))
     return partitions
 
@@ -205,10 +207,10 @@ def check_offset(partition: SourcePartition, offset: Offset | None) -> None:
             )
     _require_key(fields, "partition", "Source partition", fields)
     _check_integer(fields["partition"], "partition", f"Source partition {fields}", _MAX_PARTITIONS)
-    whole = f"Source offset {dict(offset)} for source partition {fields}"
+    subject = f"Source offset {dict(offset)} for source partition {fields}"
     if "offset" not in offset:
-        raise ValueError(f"{whole} is missing the 'offset' key, which is required")
-    _check_integer(offset["offset"], "offset", whole, 2**63 - 1)
+        raise ValueError(f"{subject} is missing the 'offset' key, which is required")
+    _check_integer(offset["offset"], "offset", subject, 2**63 - 1)
 
 
 def _require_key(fields: Collection[str], key: str, subject: str, content: object) -> None:

@@ -1,4 +1,7 @@
-"""Validators of the config keys of SparkSource and SparkSink; without Spark, because REST requests wait for them."""
+"""Validators for the config keys of SparkSource and SparkSink.
+
+They do not use Spark, because REST requests wait for them.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +40,23 @@ _TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
 _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
-def is_stream(chosen: str) -> bool:
+def is_stream(spark_format: str) -> bool:
     """Return whether Spark can read a format only as a stream; does not check that the format is installed."""
     other_formats = (*_FORMATS, *_UNSUPPORTED_BATCH_FORMATS, *_UNSUPPORTED_STREAMS)
-    return _STREAM_FORMAT.fullmatch(chosen) is not None and chosen not in other_formats
+    return _STREAM_FORMAT.fullmatch(spark_format) is not None and spark_format not in other_formats
 
 
 @rule(
-    f"{', '.join(f'`{each}`' for each in _FORMATS)}, or the name of one of Spark's streaming formats, such as `rate`"
+    f"{', '.join(f'`{item}`' for item in _FORMATS)}, or the name of one of Spark's streaming formats, such as `rate`"
 )
 def validate_source_format(name: str, value: object) -> str | None:
     """Require a format that a source can read; does not check that a stream-only format is installed."""
-    chosen = str(value)
-    if chosen in _FORMATS or is_stream(chosen):
+    spark_format = str(value)
+    if spark_format in _FORMATS or is_stream(spark_format):
         return None
-    reason = _UNSUPPORTED_STREAMS.get(chosen)
+    reason = _UNSUPPORTED_STREAMS.get(spark_format)
     if reason is not None:
-        return invalid(name, value, f"{chosen} is not supported: {reason}")
+        return invalid(name, value, f"{spark_format} is not supported: {reason}")
     return invalid(
         name,
         value,
@@ -63,15 +66,15 @@ def validate_source_format(name: str, value: object) -> str | None:
 
 def check_stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
     """Require a writable folder for a stream, and no value for other formats."""
-    chosen, value = str(values.get("spark.format")), values.get(name)
-    needed = is_stream(chosen)
-    if needed and not value:
-        raise ValueError(f"it is required with spark.format={chosen}, which is read as a stream")
-    if value and chosen in _FORMATS:
-        raise ValueError(f"it is only valid with stream-only formats, not with {chosen}")
-    if needed:
+    spark_format, value = str(values.get("spark.format")), values.get(name)
+    is_required = is_stream(spark_format)
+    if is_required and not value:
+        raise ValueError(f"it is required with spark.format={spark_format}, which is read as a stream")
+    if value and spark_format in _FORMATS:
+        raise ValueError(f"it is only valid with stream-only formats, not with {spark_format}")
+    if is_required:
         _check_writable(Path(parse_local_path(str(value), allowed=_LOCAL_PATHS)))
-    return Recommendation(visible=needed)
+    return Recommendation(visible=is_required)
 
 
 @rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
@@ -89,12 +92,12 @@ def validate_ddl(name: str, value: object) -> str | None:
 @rule("names of tables or columns, `schema.table` or in the quotes of the database; no expressions")
 def validate_identifiers(name: str, value: object) -> str | None:
     """Require one or more SQL identifiers, since they become part of queries; null is valid."""
-    for each in as_strings(value) if not isinstance(value, str) else (value,):
-        if not _TABLE.fullmatch(each):
+    for identifier in as_strings(value) if not isinstance(value, str) else (value,):
+        if not _TABLE.fullmatch(identifier):
             return invalid(
                 name,
                 value,
-                f"{each!r} is not a valid table or column name; names with special characters must be quoted",
+                f"{identifier!r} is not a valid table or column name; names with special characters must be quoted",
             )
     return None
 
@@ -117,10 +120,10 @@ def validate_python_class(name: str, value: object) -> str | None:
 def distinct_subset_of(*allowed: str) -> Rule:
     """Require a list of distinct entries, each one of `allowed`."""
 
-    @rule("some of " + ", ".join(f"`{each}`" for each in allowed))
+    @rule("some of " + ", ".join(f"`{entry}`" for entry in allowed))
     def check(name: str, value: object) -> str | None:
         entries = as_strings(value)
-        unknown = [each for each in entries if each not in allowed]
+        unknown = [entry for entry in entries if entry not in allowed]
         if unknown or len(set(entries)) < len(entries):
             return invalid(name, value, f"Entries must be distinct, and each one of: {', '.join(allowed)}")
         return None
@@ -164,8 +167,8 @@ def check_readable_folder(text: str) -> None:
     path = parse_local_path(text)
     if not Path(path).is_dir():
         parts = path.split("/")
-        fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
-        path = "/".join(parts[:fixed]) or "/"
+        first_pattern = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+        path = "/".join(parts[:first_pattern]) or "/"
     _check_access(path, os.R_OK | os.X_OK, "read")
 
 
@@ -208,15 +211,15 @@ def require_with_formats(formats: tuple[str, ...], *, optional: tuple[str, ...] 
     """Require a value for these formats, and no value for others except those in `optional`."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
-        chosen, is_set = str(values.get("spark.format")), bool(values.get(name))
-        if chosen in formats and not is_set:
-            raise ValueError(f"it is required with spark.format={chosen}")
-        is_known = chosen in _FORMATS or ("checkpoint.location" in values and is_stream(chosen))
-        if is_set and is_known and chosen not in (*formats, *optional):
+        spark_format, is_set = str(values.get("spark.format")), bool(values.get(name))
+        if spark_format in formats and not is_set:
+            raise ValueError(f"it is required with spark.format={spark_format}")
+        is_known = spark_format in _FORMATS or ("checkpoint.location" in values and is_stream(spark_format))
+        if is_set and is_known and spark_format not in (*formats, *optional):
             raise ValueError(
-                f"it is only valid with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
+                f"it is only valid with spark.format {', '.join((*formats, *optional))}, not with {spark_format}"
             )
-        return Recommendation(visible=chosen in (*formats, *optional))
+        return Recommendation(visible=spark_format in (*formats, *optional))
 
     return name_key_in_errors(check)
 
@@ -241,14 +244,14 @@ def check_schema_columns(name: str, values: Mapping[str, object]) -> Recommendat
         columns = parse_columns(str(values.get("spark.schema") or ""))
     except ValueError:
         return Recommendation()
-    unknown = [each for each in names if each not in columns]
+    unknown = [column for column in names if column not in columns]
     if unknown:
         raise ValueError(f"spark.schema has no column {unknown[0]}; its columns are {', '.join(columns)}")
     return Recommendation(values=tuple(columns))
 
 
 def parse_options(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under `spark.option.`, without the prefix.
+    """Return the options of Spark: the keys that start with `spark.option.`, without this prefix.
 
     Raises ValueError for options that contain SQL or replace a config key.
     """

@@ -83,7 +83,7 @@ def parse_columns(ddl: str) -> Mapping[str, str]:
     stream = _TokenStream(_tokenize(ddl))
     if stream.peek()[0] == "end":
         raise ValueError("it has no columns")
-    columns = _parse_columns(stream, nested=False, depth=0)
+    columns = _parse_columns(stream, is_nested=False, depth=0)
     if stream.peek()[0] != "end":
         raise ValueError(f"a comma is missing before {_display(stream.peek())}")
     return columns
@@ -103,7 +103,7 @@ def _tokenize(ddl: str) -> list[tuple[str, str]]:
     return tokens
 
 
-def _parse_columns(stream: _TokenStream, *, nested: bool, depth: int) -> dict[str, str]:
+def _parse_columns(stream: _TokenStream, *, is_nested: bool, depth: int) -> dict[str, str]:
     columns: dict[str, str] = {}
     while True:
         kind, name = stream.take()
@@ -111,7 +111,7 @@ def _parse_columns(stream: _TokenStream, *, nested: bool, depth: int) -> dict[st
             raise ValueError(f"a column name is missing before {_display((kind, name))}")
         if name in columns:
             raise ValueError(f"duplicate column {name}")
-        if nested or stream.peek() == ("symbol", ":"):
+        if is_nested or stream.peek() == ("symbol", ":"):
             stream.consume_if("symbol", ":")
         columns[name] = _parse_type(stream, name, depth)
         if stream.consume_if("word", "not") and not stream.consume_if("word", "null"):
@@ -143,7 +143,7 @@ def _parse_type(stream: _TokenStream, column: str, depth: int) -> str:
         case "struct":
             stream.expect("<", f"in the struct {column}")
             if not stream.consume_if("symbol", ">"):
-                _parse_columns(stream, nested=True, depth=depth + 1)
+                _parse_columns(stream, is_nested=True, depth=depth + 1)
                 stream.expect(">", f"in the struct {column}")
         case _ if name in _PLAIN_TYPES or name in _TYPES_WITH_LENGTH:
             _parse_sizes(stream, name, column)

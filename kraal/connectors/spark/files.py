@@ -51,7 +51,7 @@ _UNSPLITTABLE_OPTIONS: Final = frozenset(
 _MAX_FILES: Final = 1000
 """Maximum number of files in a batch."""
 _MTIME_RESOLUTION_S: Final = 2.0
-"""A directory modified less than this before its listing may change again without a new modification time."""
+"""A directory modified less than this time before its listing may change again with the same modification time."""
 _CORRUPT_COLUMN: Final = "__kraal_bad"
 
 
@@ -65,7 +65,7 @@ class FileRange:
     size: int
 
     def offset(self) -> tuple[SourcePartition, Offset]:
-        """Return the offset to store once the range is written."""
+        """Return the source partition and the offset to store once the range is written."""
         done = self.end >= self.size
         return SourcePartition.of({"path": self.path}), {
             "position": self.end,
@@ -89,7 +89,7 @@ class FileReader:
         self._in_store = is_object_path(path)
         self._path = normalize_object_url(path) if self._in_store else parse_local_path(path)
         self._orders_by_time = parsed["file.order"] == "mtime"
-        self._bytes = int(parsed["file.batch.bytes"])
+        self._batch_bytes = int(parsed["file.batch.bytes"])
         self._ddl: str | None = parsed["spark.schema"]
         self._layout = _make_layout(parsed, self._format)
         self._options = dict(options)
@@ -107,12 +107,12 @@ class FileReader:
         """Return, within microseconds, whether files are pending or the directory may have changed."""
         if self._pending or self._last_listing is None or glob.has_magic(self._path):
             return True
-        at, changed = self._last_listing
+        listed_s, changed_ns = self._last_listing
         try:
-            now = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
+            now_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
         except OSError:
             return True
-        return now != changed or at - changed / 1e9 < _MTIME_RESOLUTION_S
+        return now_ns != changed_ns or listed_s - changed_ns / 1e9 < _MTIME_RESOLUTION_S
 
     def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
@@ -141,34 +141,34 @@ class FileReader:
 
     def _list_files(self) -> deque[tuple[str, int]]:
         """Return the paths and sizes of this task's unread files, in reading order."""
-        at = time.time()
+        listed_s = time.time()
         is_folder = Path(self._path).is_dir()
         try:
-            changed = Path(self._path).stat().st_mtime_ns if is_folder else 0
+            changed_ns = Path(self._path).stat().st_mtime_ns if is_folder else 0
             if is_folder:
                 with os.scandir(self._path) as entries:
                     paths = [entry.path for entry in entries]
             else:
-                paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
+                paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - accepts absolute patterns
             files = [
-                each
+                path_status
                 for path in paths
-                if self._is_unread_in_share(path) and (each := _stat_file(path)) is not None
+                if self._is_unread_in_share(path) and (path_status := _stat_file(path)) is not None
             ]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
-        self._last_listing = (at, changed)
+        self._last_listing = (listed_s, changed_ns)
         key = (
-            (lambda each: (each[1].st_mtime_ns, each[0])) if self._orders_by_time else (lambda each: each[0])
+            (lambda file: (file[1].st_mtime_ns, file[0])) if self._orders_by_time else (lambda file: file[0])
         )
-        return deque((path, each.st_size) for path, each in sorted(files, key=key))
+        return deque((path, status.st_size) for path, status in sorted(files, key=key))
 
     def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
-        """Like `_list_files`, for an object store, in which only a listing can detect changes."""
+        """Return this task's unread objects, like `_list_files`; in a store, only a listing can detect changes."""
         objects = list_objects(spark, self._path, self._is_unread_in_share)
         by_time = self._orders_by_time
-        objects.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
-        return deque((each.path, each.size) for each in objects)
+        objects.sort(key=lambda stored: (stored.modified_ms if by_time else 0, stored.path))
+        return deque((stored.path, stored.size) for stored in objects)
 
     def _is_unread_in_share(self, path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -180,7 +180,7 @@ class FileReader:
     def _select_batch(self) -> list[FileRange]:
         """Return the next batch of the pending files."""
         ranges: list[FileRange] = []
-        remaining = self._bytes
+        remaining = self._batch_bytes
         for path, size in self._pending:
             by_lines = self._is_read_by_lines(path)
             start = self._offsets_by_path.get(path, (0, False))[0] if by_lines else 0
@@ -204,8 +204,8 @@ class FileReader:
 
     def _can_share_batch(self, file_range: FileRange, path: str) -> bool:
         """Return whether a batch can contain both files: they are read in the same way and with one schema."""
-        same = self._is_read_by_lines(file_range.path) == self._is_read_by_lines(path)
-        return same and (self._ddl is not None or self._format in {"text", "json"})
+        is_same_reader = self._is_read_by_lines(file_range.path) == self._is_read_by_lines(path)
+        return is_same_reader and (self._ddl is not None or self._format in {"text", "json"})
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ def _parse_offsets(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[
 
 
 def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
-    """Return the path and status of a non-empty regular file; None for others and for a file that was just removed."""
+    """Return the path and status of a non-empty regular file; None for any other path, such as a file just removed."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
     except FileNotFoundError:
@@ -302,7 +302,7 @@ def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
 
 
 def _find_range_end(path: str, start: int, target: int, size: int) -> int:
-    """Return the end, near `target`, of the range that begins at `start`; it follows a line end."""
+    """Return the end, near `target`, of the range that begins at `start`; the end follows a line end."""
     if target >= size:
         return size
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -360,12 +360,12 @@ def read_ranges(
 
 
 def _read_lines(fd: int, path: str, start: int, end: int) -> Iterator[pa.StringArray]:
-    whole = lines.find_last_line_end(fd, start, end) or start
+    last_line_end = lines.find_last_line_end(fd, start, end) or start
     if os.pread(fd, 1, end - 1) == b"\r":
-        whole = end  # the end of a range is a line end
-    if whole > start:
-        yield from lines.read_lines(fd, path, start, whole)
-    if whole < end:
-        if end - whole > lines.MAX_LINE_BYTES:
-            raise lines.LineTooLongError(path, whole)
-        yield pa.array([os.pread(fd, end - whole, whole)], pa.binary()).view(pa.string())
+        last_line_end = end  # the end of a range is a line end
+    if last_line_end > start:
+        yield from lines.read_lines(fd, path, start, last_line_end)
+    if last_line_end < end:
+        if end - last_line_end > lines.MAX_LINE_BYTES:
+            raise lines.LineTooLongError(path, last_line_end)
+        yield pa.array([os.pread(fd, end - last_line_end, last_line_end)], pa.binary()).view(pa.string())

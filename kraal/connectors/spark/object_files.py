@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_BUCKET: Final = 2
+_BUCKET_SLASHES: Final = 2
 """Number of slashes in the URL of a bucket."""
 
 
@@ -29,7 +29,7 @@ class StoredObject:
 
 
 def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
-    """Return the non-empty objects directly below `address`, or those that match it if it is a pattern.
+    """Return the non-empty objects directly below `address`, or those that match `address` if it is a pattern.
 
     `accept` filters by the full path. Raises Py4JJavaError with the error of the store.
     """
@@ -42,7 +42,7 @@ def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool
 
 
 class ObjectFolder:
-    """The objects directly below a URL; `spark` is set before each use."""
+    """The objects directly below a URL; `spark` must be set before each use."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -89,7 +89,7 @@ def _list_statuses(spark: SparkSession, address: str) -> Iterable[Any]:
 
 def _make_path(spark: SparkSession, address: str) -> Any:
     jvm: Any = spark._jvm
-    return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET else f"{address}/")
+    return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET_SLASHES else f"{address}/")
 
 
 def _get_file_system(spark: SparkSession, address: str) -> Any:

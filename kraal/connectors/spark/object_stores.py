@@ -2,7 +2,7 @@
 
 Kraal does not ship a client for object stores: Hadoop's client for `s3a:` needs an SDK of several hundred megabytes. A
 worker calls `register_jars` once at startup, with the jars of its plugin lock and of `spark.jars`; validation depends
-on them.
+on these jars.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A source that drives the stream reader of a Python Data Source without a streaming query.
 
-The reader implements Spark's interface `pyspark.sql.datasource.DataSourceStreamReader` (4.2.0): `latestOffset` and
-`partitions` are called in the worker, on a job thread; `read` in Spark's Python processes, with one Spark task per
-partition. The stored offset is the reader's own JSON: `{"datasource": "package.module:Class"} -> {"offset": "…"}`. A
-`SimpleDataSourceStreamReader` is read in the worker because its data is small.
+The reader implements Spark's interface `pyspark.sql.datasource.DataSourceStreamReader` (4.2.0). `latestOffset` and
+`partitions` are called in the worker, on a job thread. `read` is called in Spark's Python processes, in one Spark task
+per partition. The stored offset is the reader's own JSON: `{"datasource": "package.module:Class"} -> {"offset": "…"}`.
+A `SimpleDataSourceStreamReader` is read in the worker because its data is small.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ class PythonReader:
             self._committed = None
         if self._start is None:
             self._start = self._reader.initialOffset()
-        simple = not hasattr(self._reader, "latestOffset")
-        rows, end = self._reader.read(self._start) if simple else ((), self._read_latest_offset())
+        is_simple = not hasattr(self._reader, "latestOffset")
+        rows, end = self._reader.read(self._start) if is_simple else ((), self._read_latest_offset())
         if end == self._start:
             return None
         offsets: dict[SourcePartition, Offset] = {self._partition: {"offset": json.dumps(end)}}
-        frame = self._make_rows_frame(spark, rows) if simple else self._make_frame(spark, end)
+        frame = self._make_rows_frame(spark, rows) if is_simple else self._make_frame(spark, end)
         batch = self._layout.make_batch(frame, offsets)
         self.next_position = end
         return batch
@@ -127,7 +127,7 @@ class PythonReader:
         raise ValueError(f"the Python Data Source {self._name} has no stream reader")
 
     def _read_latest_offset(self) -> Any:
-        """Return the reader's latest offset; readers for Spark before 4.2 take no arguments."""
+        """Return the reader's latest offset; in readers for Spark before 4.2, the method has no parameters."""
         latest = self._reader.latestOffset
         if not inspect.signature(latest).parameters:
             return latest()
@@ -169,7 +169,8 @@ def _to_arrow_batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.Rec
             continue
         chunk = [first, *islice((row for row in source), _MAX_ROWS - 1)]
         columns = [
-            pa.array([_to_arrow_value(row[at]) for row in chunk], each.type) for at, each in enumerate(schema)
+            pa.array([_to_arrow_value(row[at]) for row in chunk], field.type)
+            for at, field in enumerate(schema)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

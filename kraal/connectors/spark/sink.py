@@ -143,7 +143,7 @@ class SparkSinkTask(SinkTask):
             raise OSError(exc.errno, f"cannot write to {path}: {exc.strerror}") from exc
 
     def _write_files(self, batch: SinkBatch, folder: RangeFolder) -> None:
-        """Stage the records that are in no file yet with Spark, then publish the files."""
+        """Stage the records that no file contains yet, using Spark, then publish the files."""
         from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - as above
 
         assert self._staging is not None  # noqa: S101 - created with the folder
@@ -155,18 +155,21 @@ class SparkSinkTask(SinkTask):
                 frame, records = spark_rows.add_range(batch.frame, list(spans)), batch.records
                 if any(conflicts.values()):
                     frame, records = spark_rows.filter_spans(frame, list(spans.values())), None
-                rows, chosen = spark_rows.make_rows(frame, self._parsed), str(self._parsed["spark.format"])
-                json_rows = spark_rows.make_json_lines(rows, batch.values) if chosen == "json" else None
+                rows, spark_format = (
+                    spark_rows.make_rows(frame, self._parsed),
+                    str(self._parsed["spark.format"]),
+                )
+                json_rows = spark_rows.make_json_lines(rows, batch.values) if spark_format == "json" else None
                 if json_rows is not None:
-                    rows, chosen = json_rows, "text"
+                    rows, spark_format = json_rows, "text"
                 max_rows = sum(span[1] - span[0] for span in spans.values() if span is not None)
-                staged = self._stage(rows, chosen, directory, list(spans), max_rows, records)
+                staged = self._stage(rows, spark_format, directory, list(spans), max_rows, records)
             folder.publish(staged, batch.ranges, conflicts, batch.check_owned)
 
     def _stage(
         self,
         rows: DataFrame,
-        chosen: str,
+        spark_format: str,
         directory: Path,
         partitions: Sequence[TopicPartition],
         max_rows: int,
@@ -177,7 +180,7 @@ class SparkSinkTask(SinkTask):
         if is_single:
             rows = rows.drop(RANGE) if self.takes_pieces else rows.drop(RANGE).coalesce(1)
         writer = rows.write if is_single else rows.write.partitionBy(RANGE)
-        writer = writer.format(chosen).options(**self._options)
+        writer = writer.format(spark_format).options(**self._options)
         save(writer, rows.sparkSession.sparkContext, directory, max_rows=max_rows, records=records)
         if is_single and self.takes_pieces:
             _concatenate(sorted(directory.glob("part-*")))

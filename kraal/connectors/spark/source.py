@@ -52,7 +52,7 @@ class Reader(Protocol):
         """Return, within microseconds, whether `discover` may return a batch."""
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch; the same until `advance` is called. Runs on the job thread."""
+        """Return the next batch; returns the same batch until `advance` is called. Runs on the job thread."""
 
     def advance(self) -> None:
         """Advance past the last batch, which is in Kafka and has its offsets stored."""
@@ -87,14 +87,16 @@ class SparkSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = SPARK_SOURCE.parse(config)
-        chosen = str(parsed["spark.format"])
-        kind = JDBC if chosen == JDBC else "spark"
+        spark_format = str(parsed["spark.format"])
+        kind = JDBC if spark_format == JDBC else "spark"
         # A streaming query discovers data itself; polling it takes microseconds.
-        self._interval_s = 0.0 if is_stream(chosen) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
+        self._interval_s = (
+            0.0 if is_stream(spark_format) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
+        )
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
-        reader = _get_reader_class(chosen)(parsed, parse_options(config), share, offsets)
-        self._reader, self._stream = reader, reader if is_stream(chosen) else None
+        reader = _get_reader_class(spark_format)(parsed, parse_options(config), share, offsets)
+        self._reader, self._stream = reader, reader if is_stream(spark_format) else None
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -163,21 +165,21 @@ class SparkSourceConnector(PassThroughConnector):
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Return None for a Python Data Source, which may not be replayable; False for `bulk`, which rereads rows."""
-        chosen = config.get("spark.format", "").strip()
-        if chosen == PYTHON:
+        spark_format = config.get("spark.format", "").strip()
+        if spark_format == PYTHON:
             return None
-        return chosen != JDBC or config.get("jdbc.mode", "").strip() != "bulk"
+        return spark_format != JDBC or config.get("jdbc.mode", "").strip() != "bulk"
 
     @override
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        chosen = config.get("spark.format", "")
-        if is_stream(chosen):
+        spark_format = config.get("spark.format", "")
+        if is_stream(spark_format):
             return _check_stream_reset(
-                chosen, parse_local_path(config.get("checkpoint.location", "")), offsets
+                spark_format, parse_local_path(config.get("checkpoint.location", "")), offsets
             )
-        key = {JDBC: "table", PYTHON: "datasource"}.get(chosen, "path")
+        key = {JDBC: "table", PYTHON: "datasource"}.get(spark_format, "path")
         for partition, offset in offsets.items():
             if offset is not None and key not in partition.as_dict():
                 raise ValueError(f"Partition objects should contain the key '{key}'")
@@ -185,33 +187,33 @@ class SparkSourceConnector(PassThroughConnector):
 
 
 def _check_stream_reset(
-    chosen: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]
+    spark_format: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]
 ) -> bool:
     """Accept a reset of a stream without a checkpoint. Raises ValueError otherwise."""
     if any(offset is not None for offset in offsets.values()):
         raise ValueError(
-            f"The position of a stream of spark.format={chosen} is stored in its checkpoint, {checkpoint}: its offsets "
-            "cannot be altered, only reset"
+            f"The position of a stream of spark.format={spark_format} is stored in its checkpoint, {checkpoint}: "
+            "its offsets cannot be altered, only reset"
         )
     if read_query_id(checkpoint) is not None:
         raise ValueError(
-            f"The position of a stream of spark.format={chosen} is stored in its checkpoint: delete {checkpoint} "
+            f"The position of a stream of spark.format={spark_format} is stored in its checkpoint: delete {checkpoint} "
             "first, then reset the offsets"
         )
     return True
 
 
-def _get_reader_class(chosen: str) -> Any:
+def _get_reader_class(spark_format: str) -> Any:
     """Return the reader class of a format, with a deferred import of Spark and Arrow."""
-    if chosen in FILE_FORMATS:
+    if spark_format in FILE_FORMATS:
         from kraal.connectors.spark.files import FileReader  # noqa: PLC0415
 
         return FileReader
-    if chosen == JDBC:
+    if spark_format == JDBC:
         from kraal.connectors.jdbc.source import JdbcReader  # noqa: PLC0415
 
         return JdbcReader
-    if is_stream(chosen):
+    if is_stream(spark_format):
         from kraal.connectors.spark.stream import StreamReader  # noqa: PLC0415
 
         return StreamReader

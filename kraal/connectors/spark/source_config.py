@@ -34,11 +34,11 @@ def _check_path(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _check_schema(name: str, values: Mapping[str, object]) -> Recommendation:
-    chosen = values.get("spark.format")
-    if chosen == "csv" and not values.get(name):
+    spark_format = values.get("spark.format")
+    if spark_format == "csv" and not values.get(name):
         raise ValueError("it is required with spark.format=csv")
-    if values.get(name) and chosen in {"text", JDBC}:
-        raise ValueError(f"spark.format={chosen} has a schema of its own")
+    if values.get(name) and spark_format in {"text", JDBC}:
+        raise ValueError(f"spark.format={spark_format} defines its own schema")
     return Recommendation()
 
 
@@ -62,10 +62,10 @@ def _check_columns(name: str, values: Mapping[str, object]) -> Recommendation:
 
 def _check_mode_column(name: str, values: Mapping[str, object]) -> Recommendation:
     kind = name.split(".")[1]
-    needed = values.get("spark.format") == JDBC and kind in str(values.get("jdbc.mode")).split("+")
-    if needed and not values.get(name):
+    is_required = values.get("spark.format") == JDBC and kind in str(values.get("jdbc.mode")).split("+")
+    if is_required and not values.get(name):
         raise ValueError(f"it is required with jdbc.mode={values.get('jdbc.mode')}")
-    return Recommendation(visible=needed)
+    return Recommendation(visible=is_required)
 
 
 _SOURCE: Final = in_group(

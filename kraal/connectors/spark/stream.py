@@ -78,11 +78,11 @@ class StreamReader:
         if query is None:
             query = self._query = self._start_query(spark)
         self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
-        waiting = query.batch()
-        if waiting is None:
+        query_batch = query.batch()
+        if query_batch is None:
             return None
-        position = StreamPosition(waiting.number, query.id)
-        batch = self._layout.make_batch(waiting.frame, {self._partition: position.offset})
+        position = StreamPosition(query_batch.number, query.id)
+        batch = self._layout.make_batch(query_batch.frame, {self._partition: position.offset})
         self.next_position = position
         return batch
 

@@ -67,7 +67,7 @@ def read_last_batch(checkpoint: str) -> int:
     """Return the number of the last planned batch, or -1."""
     folder = Path(checkpoint, "offsets")
     numbers = (
-        [int(each.name) for each in folder.iterdir() if each.name.isdecimal()] if folder.is_dir() else []
+        [int(path.name) for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     )
     return max(numbers, default=-1)
 

@@ -1,6 +1,6 @@
 """The config keys of the verifiable connectors. Source: VerifiableSourceTask and VerifiableSinkTask (Kafka 4.3.0).
 
-Java does not declare these keys, so an invalid value fails its tasks; Kraal rejects the config.
+Java does not declare these keys, so an invalid value fails the tasks. Kraal rejects the config instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERIFIABLE_SOURCE: Final = ConfigDef(
             type=ConfigType.BOOLEAN,
             default=False,
             importance=Importance.LOW,
-            doc="Whether a record's value is a struct of all printed fields instead of only its number.",
+            doc="Whether a record's value is a struct of all printed fields instead of only the sequence number.",
             source="VerifiableSourceTask.COMPLETE_RECORD_DATA_CONFIG",
         ),
     ]

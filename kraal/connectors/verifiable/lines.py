@@ -37,7 +37,7 @@ def generate_sink_output(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
         if batch.num_rows:
             put = batch.column(0)
             texts = [
-                pa.array([join_lines(each).to_pybytes()], pa.binary()) for each in (put, add_flushed(put))
+                pa.array([join_lines(output).to_pybytes()], pa.binary()) for output in (put, add_flushed(put))
             ]
             yield pa.RecordBatch.from_arrays(texts, ["put", "flushed"])
 

@@ -47,7 +47,7 @@ MAX_WORKER_RECORDS: Final = 2_000
 """Maximum number of records to create in the worker."""
 
 MAX_RECORDS: Final = 100_000
-"""Maximum number of records in a batch, which has two lines per record, 20 MB in total."""
+"""Maximum number of records in a batch (two lines per record, 20 MB in total)."""
 
 INT32: Final = Schema(type=Type.INT32)
 INT64: Final = Schema(type=Type.INT64)

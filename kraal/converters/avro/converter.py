@@ -22,11 +22,11 @@ from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEADER_SIZE,
     Decode,
-    Described,
     Encode,
     Format,
+    GetVersion,
     RegistryConverter,
-    VersionOf,
+    TranslatedSchema,
     unreadable_error,
 )
 from kraal.plugins.api import DataException, Schema
@@ -46,14 +46,16 @@ class AvroFormat:
             return False
         raise DataException(NULL_NOT_ALLOWED)
 
-    def describe(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the Avro schema for a Connect schema."""
         text = make_avro_text(schema, self.options)
-        return Described(SchemaText(self.kind, text), _get_record_name(_parse(text, {})))
+        return TranslatedSchema(SchemaText(self.kind, text), _get_record_name(_parse(text, {})))
 
-    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return a function that encodes values; a value of type bytes is written without a length prefix."""
-        node = _parse(written.text, named)
+    def encoder(
+        self, schema: Schema | None, registered_schema: SchemaText, references: Mapping[str, SchemaText]
+    ) -> Encode:
+        """Return a function that encodes values. A top-level bytes value is written without a length prefix."""
+        node = _parse(registered_schema.text, references)
         if schema is None and node.name != ANYTHING.name:
             raise DataException(f"Values without a schema cannot be written as Avro {node.branch_name}")
         write = AvroWriter(self.options).compile_writer(schema, node)
@@ -68,18 +70,18 @@ class AvroFormat:
         return encode
 
     def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+        self, registered_schema: SchemaText, references: Mapping[str, SchemaText], get_version: GetVersion
     ) -> Decode:
         """Return a function that decodes data to schema and value.
 
-        A schema that has no `connect.version` and is not a union gets the registry's version.
+        Unless the schema is a union or contains `connect.version`, its version is the registry's.
         """
-        node = _parse(written.text, named)
+        node = _parse(registered_schema.text, references)
         schema = None
         if node.name != ANYTHING.name:
-            needs = node.kind != "union" and PROP_VERSION not in node.props
+            needs_version = node.kind != "union" and PROP_VERSION not in node.props
             schema = connect_schema(
-                node, self.options, read_version(_get_record_name(node)) if needs else None
+                node, self.options, get_version(_get_record_name(node)) if needs_version else None
             )
         read = AvroReader(self.options).compile_reader(node, schema)
         is_bytes = node.kind == "bytes"
@@ -114,11 +116,11 @@ def _encode_bytes(write: Any, value: Any) -> bytes:
     return bytes(out[cursor.at :])
 
 
-def _parse(text: str, named: Mapping[str, SchemaText]) -> Node:
+def _parse(text: str, references: Mapping[str, SchemaText]) -> Node:
     """Parse a schema. Raises SerializationException if it is invalid."""
     nodes: list[Node] = []
     try:
-        for each in named.values():
+        for each in references.values():
             nodes.append(parse_schema(each.text, nodes))
         return parse_schema(text, nodes)
     except SchemaInvalid as exc:

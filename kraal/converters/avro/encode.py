@@ -117,10 +117,10 @@ def _put_default(node: Node, value: Any, out: bytearray) -> None:
         case "array" | "map":
             if value:
                 put_long(len(value), out)
-                for each in value:
+                for item in value:
                     if node.kind == "map":
-                        put_bytes(utf8(each), out)
-                    _put_default(node.inner, value[each] if node.kind == "map" else each, out)
+                        put_bytes(utf8(item), out)
+                    _put_default(node.inner, value[item] if node.kind == "map" else item, out)
             out.append(0)
         case "enum":
             put_long(node.symbols.index(value), out)
@@ -142,11 +142,11 @@ def put_anything(value: Any, out: bytearray) -> None:
         out += bytes(len(_FIELDS))
         return
     name, put = _infer_field(value)
-    at = _FIELDS.index(name)
-    out += bytes(at)
+    index = _FIELDS.index(name)
+    out += bytes(index)
     out.append(2)
     put(value, out)
-    out += bytes(len(_FIELDS) - at - 1)
+    out += bytes(len(_FIELDS) - index - 1)
 
 
 def _infer_field(value: Any) -> tuple[str, Write]:

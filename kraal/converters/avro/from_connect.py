@@ -83,8 +83,8 @@ class _Translator:
         self._defined_names: set[str] = set()
         self._unnamed_count = 0
 
-    def translate(self, schema: Schema | None, *, bare: bool = False) -> Node:
-        """Return the type of a schema; `bare` omits null even if the schema is optional."""
+    def translate(self, schema: Schema | None, *, omit_null: bool = False) -> Node:
+        """Return the type of a schema. `omit_null` leaves out null even if the schema is optional."""
         if schema is None:
             return ANYTHING
         key = repr(schema)
@@ -92,8 +92,8 @@ class _Translator:
             return self._nodes[key]
         if is_union(schema):
             members = [
-                self._reference_or_translate(replace(each.schema, optional=False), bare=True)
-                for each in schema.fields
+                self._reference_or_translate(replace(field.schema, optional=False), omit_null=True)
+                for field in schema.fields
             ]
             node = Node("union", branches=(*([NULL] if schema.optional else []), *members))
         elif schema.type is Type.STRUCT and schema.optional:
@@ -101,19 +101,19 @@ class _Translator:
         else:
             node = self._translate_type(schema)
             self._add_metadata(node, schema)
-            if schema.optional and not bare:
+            if schema.optional and not omit_null:
                 has_default = schema.default is not None
                 node = Node("union", branches=(node, NULL)) if has_default else nullable(node)
         if not schema.optional:
             self._nodes[key] = node
         return node
 
-    def _reference_or_translate(self, schema: Schema | None, *, bare: bool = False) -> Node:
+    def _reference_or_translate(self, schema: Schema | None, *, omit_null: bool = False) -> Node:
         """Return the type of a part; a struct that has already been translated is referenced by name."""
         node = None if schema is None or schema.name is None else self._named_structs.get(schema.name)
         if node is None or schema is None:
-            return self.translate(schema, bare=bare)
-        return nullable(node) if schema.optional and not bare else node
+            return self.translate(schema, omit_null=omit_null)
+        return nullable(node) if schema.optional and not omit_null else node
 
     def _translate_type(self, schema: Schema) -> Node:
         match schema.type:
@@ -138,15 +138,15 @@ class _Translator:
 
     def _translate_enum(self, schema: Schema) -> Node:
         parameters, prefix = schema.parameters, f"{ENUM}."
-        short = self._make_full_name(schema.name).rpartition(".")[2]
+        short_name = self._make_full_name(schema.name).rpartition(".")[2]
         return Node(
             "enum",
             name=check_name(parameters[ENUM]),
-            doc=parameters.get(ENUM_DOC + short),
+            doc=parameters.get(ENUM_DOC + short_name),
             symbols=tuple(
                 check_name(key.removeprefix(prefix)) for key in parameters if key.startswith(prefix)
             ),
-            default=parameters.get(ENUM_DEFAULT + short),
+            default=parameters.get(ENUM_DEFAULT + short_name),
         )
 
     def _translate_bytes(self, schema: Schema) -> Node:
@@ -181,30 +181,30 @@ class _Translator:
             self._named_structs[schema.name] = record
         record.fields = [
             self._translate_field(
-                check_name(scrub_name(each.name, self._options)),
-                each.schema,
-                schema.parameters.get(FIELD_DOC + each.name),
+                check_name(scrub_name(field.name, self._options)),
+                field.schema,
+                schema.parameters.get(FIELD_DOC + field.name),
             )
-            for each in schema.fields
+            for field in schema.fields
         ]
         return record
 
     def _translate_field(self, name: str, schema: Schema | None, doc: str | None) -> AvroField:
         if schema is None:
             return AvroField(name, ANYTHING, doc=doc)
-        full = None if schema.name is None else scrub_full_name(schema.name, self._options)
-        again = full is not None and full in self._defined_names
-        if full is not None:
-            self._defined_names.add(full)
+        full_name = None if schema.name is None else scrub_full_name(schema.name, self._options)
+        is_redefinition = full_name is not None and full_name in self._defined_names
+        if full_name is not None:
+            self._defined_names.add(full_name)
         node = self.translate(schema)
         props: dict[str, Any] = {}
-        if self._options.meta_data and again and _has_name(node):
+        if self._options.meta_data and is_redefinition and _has_name(node):
             parameters = _select_visible_parameters(schema)
             props = {PROP_PARAMETERS: parameters} if parameters else {}
         return AvroField(name, node, doc=doc, default=self._translate_default(schema, node), props=props)
 
     def _translate_default(self, schema: Schema, node: Node) -> Any:
-        """Return the default of a field; the default of a union must have the union's first type."""
+        """Return the default of a field. In Avro, the default of a union must have the union's first type."""
         if schema.default is None:
             return (
                 None if schema.optional and node.branches and node.branches[0].kind == "null" else NO_DEFAULT
@@ -242,34 +242,34 @@ def make_default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
         return None
     if not has_class(schema, value):
         raise DataException(f"The default {value!r} does not fit the type {schema.type.name} of its schema")
-    below = to_underlying(schema, value)
+    underlying = to_underlying(schema, value)
     match schema.type:
         case Type.FLOAT32:
-            return float(float_text(below)) if below == below else below  # noqa: PLR0124 - not NaN
+            return float(float_text(underlying)) if underlying == underlying else underlying  # noqa: PLR0124 - not NaN
         case Type.BYTES:
-            return below.decode("latin-1")
+            return underlying.decode("latin-1")
         case Type.ARRAY:
-            return [_make_part_default(schema.value, each, options) for each in below]
+            return [_make_part_default(schema.value, each, options) for each in underlying]
         case Type.MAP if is_string_map(schema, options):
-            return {key: _make_part_default(schema.value, each, options) for key, each in below.items()}
+            return {key: _make_part_default(schema.value, each, options) for key, each in underlying.items()}
         case Type.MAP:
             return [
                 [
                     _make_part_default(schema.key, key, options),
                     _make_part_default(schema.value, each, options),
                 ]
-                for key, each in below.items()
+                for key, each in underlying.items()
             ]
         case Type.STRUCT:
-            return _make_struct_default(schema, below, options)
+            return _make_struct_default(schema, underlying, options)
         case _:
-            return below
+            return underlying
 
 
 def _make_struct_default(schema: Schema, value: Struct, options: AvroOptions) -> Any:
     fields = {
-        scrub_name(each.name, options): _make_part_default(each.schema, value.get(each.name), options)
-        for each in schema.fields
+        scrub_name(field.name, options): _make_part_default(field.schema, value.get(field.name), options)
+        for field in schema.fields
     }
     return next(iter(fields.values()), None) if is_union(schema) else fields
 
@@ -314,4 +314,4 @@ def _parse_number(schema: Schema, name: str, text: str) -> int:
 
 
 def _has_name(node: Node) -> bool:
-    return node.kind in NAMED or any(each.kind in NAMED for each in node.branches)
+    return node.kind in NAMED or any(branch.kind in NAMED for branch in node.branches)

@@ -1,7 +1,7 @@
 """Avro schemas as objects, parsed from JSON and written in the layout of Avro's Java library.
 
-Registries compare schemas as text, so the text must equal Java's, including the order of members, names without the
-enclosing namespace, and only the name for repeated occurrences of a type.
+Registries compare schemas as text, so the text must equal Java's. Members must be in the same order, names must omit
+the enclosing namespace, and repeated occurrences of a type must consist of its name only.
 Source: Avro 1.12 specification; Schema.toString of Apache Avro's Java library.
 """
 
@@ -88,13 +88,13 @@ class Node:
 def parse_schema(text: str, schemas: Iterable[Node] = ()) -> Node:
     """Parse the JSON of a schema, which can reference the named types in `schemas`. Raises SchemaInvalid."""
     try:
-        parsed = json.loads(text)
+        node_json = json.loads(text)
     except ValueError as exc:
         raise SchemaInvalid(f"the text is not JSON: {exc}") from exc
     parser = _Parser()
-    for each in schemas:
-        parser.register_types(each)
-    return parser.parse_node(parsed, "")
+    for schema in schemas:
+        parser.register_types(schema)
+    return parser.parse_node(node_json, "")
 
 
 class _Parser:
@@ -111,71 +111,89 @@ class _Parser:
         for part in (*parts, *node.branches, *([node.items] if node.items else ())):
             self.register_types(part)
 
-    def parse_node(self, parsed: Any, space: str) -> Node:
-        if isinstance(parsed, str):
-            return Node(parsed) if parsed in PRIMITIVES else self._named_type(parsed, space)
-        if isinstance(parsed, list):
-            return Node("union", branches=tuple(self.parse_node(each, space) for each in parsed))
-        if not isinstance(parsed, dict):
-            raise SchemaInvalid(f"{parsed!r} is not an Avro type; expected a string, a list or an object")
-        kind = parsed.get("type")
+    def parse_node(self, node_json: Any, enclosing_namespace: str) -> Node:
+        if isinstance(node_json, str):
+            return (
+                Node(node_json)
+                if node_json in PRIMITIVES
+                else self._look_up_type(node_json, enclosing_namespace)
+            )
+        if isinstance(node_json, list):
+            return Node(
+                "union", branches=tuple(self.parse_node(each, enclosing_namespace) for each in node_json)
+            )
+        if not isinstance(node_json, dict):
+            raise SchemaInvalid(f"{node_json!r} is not an Avro type; expected a string, a list or an object")
+        kind = node_json.get("type")
         if isinstance(kind, (dict, list)):
-            return self.parse_node(kind, space)
+            return self.parse_node(kind, enclosing_namespace)
         if not isinstance(kind, str):
-            raise SchemaInvalid(f"missing 'type' in {parsed!r}")
-        props = {key: value for key, value in parsed.items() if key not in _RESERVED}
+            raise SchemaInvalid(f"missing 'type' in {node_json!r}")
+        props = {key: value for key, value in node_json.items() if key not in _RESERVED}
         if kind in PRIMITIVES:
             return Node(kind, props=props)
         if kind == "array":
-            return Node(kind, props=props, items=self.parse_node(_require_member(parsed, "items"), space))
+            return Node(
+                kind,
+                props=props,
+                items=self.parse_node(_require_member(node_json, "items"), enclosing_namespace),
+            )
         if kind == "map":
-            return Node(kind, props=props, items=self.parse_node(_require_member(parsed, "values"), space))
+            return Node(
+                kind,
+                props=props,
+                items=self.parse_node(_require_member(node_json, "values"), enclosing_namespace),
+            )
         if kind in NAMED or kind == "error":
-            return self._make_node(kind, parsed, props, space)
-        return self._named_type(kind, space)
+            return self._make_node(kind, node_json, props, enclosing_namespace)
+        return self._look_up_type(kind, enclosing_namespace)
 
-    def _named_type(self, name: str, space: str) -> Node:
-        full = name if "." in name or not space else f"{space}.{name}"
-        node = self._names.get(full) or self._names.get(name)
+    def _look_up_type(self, name: str, enclosing_namespace: str) -> Node:
+        full_name = name if "." in name or not enclosing_namespace else f"{enclosing_namespace}.{name}"
+        node = self._names.get(full_name) or self._names.get(name)
         if node is None:
             raise SchemaInvalid(
-                f"unknown type {full!r}; expected a primitive type or a name declared earlier"
+                f"unknown type {full_name!r}; expected a primitive type or a name declared earlier"
             )
         return node
 
-    def _make_node(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
-        name = _require_member(parsed, "name")
-        namespace = parsed.get("namespace", space)
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
-        if full in self._names:
-            raise SchemaInvalid(f"the type {full} is declared twice")
-        doc = parsed.get("doc")
-        node = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
-        self._names[full] = node
-        inside = full.rpartition(".")[0]
+    def _make_node(
+        self, kind: str, node_json: Mapping[str, Any], props: dict[str, Any], enclosing_namespace: str
+    ) -> Node:
+        name = _require_member(node_json, "name")
+        namespace = node_json.get("namespace", enclosing_namespace)
+        full_name = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full_name in self._names:
+            raise SchemaInvalid(f"the type {full_name} is declared twice")
+        doc = node_json.get("doc")
+        node = Node("record" if kind == "error" else kind, name=full_name, doc=doc, props=props)
+        self._names[full_name] = node
+        inner_namespace = full_name.rpartition(".")[0]
         if node.kind == "record":
-            node.fields = [self._field(each, inside) for each in _require_member(parsed, "fields")]
+            node.fields = [
+                self._parse_field(each, inner_namespace) for each in _require_member(node_json, "fields")
+            ]
         elif kind == "enum":
-            node.symbols = tuple(_require_member(parsed, "symbols"))
+            node.symbols = tuple(_require_member(node_json, "symbols"))
             node.default = props.pop("default", None)
         else:
-            node.size = int(_require_member(parsed, "size"))
+            node.size = int(_require_member(node_json, "size"))
         return node
 
-    def _field(self, parsed: Mapping[str, Any], space: str) -> AvroField:
+    def _parse_field(self, node_json: Mapping[str, Any], enclosing_namespace: str) -> AvroField:
         return AvroField(
-            name=_require_member(parsed, "name"),
-            node=self.parse_node(_require_member(parsed, "type"), space),
-            doc=parsed.get("doc"),
-            default=parsed.get("default", NO_DEFAULT),
-            props={key: value for key, value in parsed.items() if key not in _FIELD_MEMBERS},
+            name=_require_member(node_json, "name"),
+            node=self.parse_node(_require_member(node_json, "type"), enclosing_namespace),
+            doc=node_json.get("doc"),
+            default=node_json.get("default", NO_DEFAULT),
+            props={key: value for key, value in node_json.items() if key not in _FIELD_MEMBERS},
         )
 
 
-def _require_member(parsed: Mapping[str, Any], name: str) -> Any:
-    if name not in parsed:
-        raise SchemaInvalid(f"missing {name!r} in {parsed!r}")
-    return parsed[name]
+def _require_member(node_json: Mapping[str, Any], name: str) -> Any:
+    if name not in node_json:
+        raise SchemaInvalid(f"missing {name!r} in {node_json!r}")
+    return node_json[name]
 
 
 def schema_text(node: Node) -> str:
@@ -183,74 +201,77 @@ def schema_text(node: Node) -> str:
     return _to_json(_Writer().to_json(node, ""))
 
 
-def _to_json(parsed: Any) -> str:
-    return json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
+def _to_json(node_json: Any) -> str:
+    return json.dumps(node_json, ensure_ascii=False, separators=(",", ":"))
 
 
 class _Writer:
     def __init__(self) -> None:
         self._names: dict[str, Node] = {}
 
-    def to_json(self, node: Node, space: str) -> Any:
+    def to_json(self, node: Node, enclosing_namespace: str) -> Any:
         """Return the JSON of a schema inside a namespace."""
         match node.kind:
             case "union":
-                return [self.to_json(each, space) for each in node.branches]
+                return [self.to_json(branch, enclosing_namespace) for branch in node.branches]
             case "array":
-                return {"type": "array", "items": self.to_json(node.inner, space), **node.props}
+                return {"type": "array", "items": self.to_json(node.inner, enclosing_namespace), **node.props}
             case "map":
-                return {"type": "map", "values": self.to_json(node.inner, space), **node.props}
+                return {"type": "map", "values": self.to_json(node.inner, enclosing_namespace), **node.props}
             case kind if kind in NAMED:
-                return self._named_type(node, space)
+                return self._named_type_to_json(node, enclosing_namespace)
             case _:
                 return {"type": node.kind, **node.props} if node.props else node.kind
 
-    def _named_type(self, node: Node, space: str) -> Any:
+    def _named_type_to_json(self, node: Node, enclosing_namespace: str) -> Any:
         assert node.name is not None  # noqa: S101 - it is a named type
-        namespace, _, short = node.name.rpartition(".")
-        seen = self._names.get(node.name)
-        if seen is not None:
-            if seen is not node and _get_content_without_named_types(
-                seen
+        namespace, _, short_name = node.name.rpartition(".")
+        previous = self._names.get(node.name)
+        if previous is not None:
+            if previous is not node and _get_content_without_named_types(
+                previous
             ) != _get_content_without_named_types(node):
                 raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
-            return short if namespace in {"", space} else node.name
+            return short_name if namespace in {"", enclosing_namespace} else node.name
         self._names[node.name] = node
-        parsed: dict[str, Any] = {"type": node.kind, "name": short}
-        if namespace != space:
-            parsed["namespace"] = namespace
+        node_json: dict[str, Any] = {"type": node.kind, "name": short_name}
+        if namespace != enclosing_namespace:
+            node_json["namespace"] = namespace
         if node.doc is not None:
-            parsed["doc"] = node.doc
+            node_json["doc"] = node.doc
         if node.kind == "record":
-            parsed["fields"] = [self._field(each, namespace) for each in node.fields]
+            node_json["fields"] = [self._field_to_json(each, namespace) for each in node.fields]
         elif node.kind == "enum":
-            parsed["symbols"] = list(node.symbols)
+            node_json["symbols"] = list(node.symbols)
             if node.default is not None:
-                parsed["default"] = node.default
+                node_json["default"] = node.default
         else:
-            parsed["size"] = node.size
-        return {**parsed, **node.props}
+            node_json["size"] = node.size
+        return {**node_json, **node.props}
 
-    def _field(self, each: AvroField, space: str) -> Any:
-        parsed: dict[str, Any] = {"name": each.name, "type": self.to_json(each.node, space)}
-        if each.doc is not None:
-            parsed["doc"] = each.doc
-        if each.default is not NO_DEFAULT:
-            parsed["default"] = each.default
-        return {**parsed, **each.props}
+    def _field_to_json(self, field: AvroField, enclosing_namespace: str) -> Any:
+        node_json: dict[str, Any] = {
+            "name": field.name,
+            "type": self.to_json(field.node, enclosing_namespace),
+        }
+        if field.doc is not None:
+            node_json["doc"] = field.doc
+        if field.default is not NO_DEFAULT:
+            node_json["default"] = field.default
+        return {**node_json, **field.props}
 
 
 def _get_content_without_named_types(node: Node) -> str:
     """Return the content of a named type, without named types inside it, for comparison with another type."""
 
-    def shape(part: Node) -> Any:
+    def get_content(part: Node) -> Any:
         if part.kind in NAMED:
             return part.name
-        inner = None if part.items is None else shape(part.items)
-        return [part.kind, part.props, inner, [shape(each) for each in part.branches]]
+        inner = None if part.items is None else get_content(part.items)
+        return [part.kind, part.props, inner, [get_content(branch) for branch in part.branches]]
 
     fields = [
-        (each.name, shape(each.node), each.doc, None if each.default is NO_DEFAULT else [each.default])
+        (each.name, get_content(each.node), each.doc, None if each.default is NO_DEFAULT else [each.default])
         for each in node.fields
     ]
     return _to_json([node.kind, node.doc, node.props, fields, node.symbols, node.default, node.size])

@@ -129,8 +129,8 @@ def get_node_member(node: Node, options: AvroOptions) -> str:
 
 
 def get_schema_member(schema: Schema, options: AvroOptions) -> str:
-    """Return the same name, from the member's Connect schema."""
+    """Return the name of the struct field for a member of a union, from the member's Connect schema."""
     if schema.name is not None and (schema.type is Type.STRUCT or is_enum(schema) or is_fixed(schema)):
-        full = scrub_full_name(schema.name, options)
-        return full if options.enhanced else full.rpartition(".")[2]
+        full_name = scrub_full_name(schema.name, options)
+        return full_name if options.enhanced else full_name.rpartition(".")[2]
     return AVRO_TYPES[schema.type]

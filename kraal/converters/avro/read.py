@@ -100,17 +100,17 @@ class AvroReader:
                 return _compile_logical(schema, _compile_plain(node, schema))
 
     def _compile_union(self, node: Node, schema: Schema) -> Read:
-        only = get_only_branch(node, self._options)
+        only_branch = get_only_branch(node, self._options)
         readers: list[Read] = []
         members = {field.name: field.schema for field in schema.fields}
-        for each in node.branches:
-            if each.kind == "null":
+        for branch in node.branches:
+            if branch.kind == "null":
                 readers.append(_read_null)
-            elif only is not None:
-                readers.append(self.compile_reader(each, schema))
+            elif only_branch is not None:
+                readers.append(self.compile_reader(branch, schema))
             else:
-                name = get_node_member(each, self._options)
-                readers.append(_wrap_member(schema, name, self.compile_reader(each, members[name])))
+                name = get_node_member(branch, self._options)
+                readers.append(_wrap_member(schema, name, self.compile_reader(branch, members[name])))
 
         def read(cursor: Cursor) -> Any:
             return _read_branch(readers, cursor)(cursor)
@@ -119,22 +119,24 @@ class AvroReader:
 
     def _compile_record(self, node: Node, schema: Schema) -> Read:
         schemas = {field.name: field.schema for field in schema.fields}
-        parts = [(field.name, self.compile_reader(field.node, schemas[field.name])) for field in node.fields]
+        readers = [
+            (field.name, self.compile_reader(field.node, schemas[field.name])) for field in node.fields
+        ]
 
         def read(cursor: Cursor) -> Struct:
-            return Struct(schema, {name: each(cursor) for name, each in parts})
+            return Struct(schema, {name: read_field(cursor) for name, read_field in readers})
 
         return read
 
     def _compile_map(self, node: Node, schema: Schema) -> Read:
-        item = self.compile_reader(node.inner, schema.value)
+        read_item = self.compile_reader(node.inner, schema.value)
 
         def read(cursor: Cursor) -> dict[Any, Any]:
             entries = {}
             while count := _read_count(cursor):
                 for _ in range(count):
                     name = _read_string(cursor)
-                    entries[name] = item(cursor)
+                    entries[name] = read_item(cursor)
             return entries
 
         return read
@@ -151,7 +153,7 @@ class AvroReader:
             entries = {}
             while count := _read_count(cursor):
                 for _ in range(count):
-                    entry = {name: each(cursor) for name, each in order}
+                    entry = {name: read_part(cursor) for name, read_part in order}
                     entries[as_key(entry["key"])] = entry["value"]
             return entries
 
@@ -163,15 +165,15 @@ def _read_null(cursor: Cursor) -> None:
 
 
 def _read_branch(readers: list[Read], cursor: Cursor) -> Read:
-    at = cursor.long()
-    if not 0 <= at < len(readers):
-        raise MalformedValue(f"invalid index {at} of a union; expected 0 to {len(readers) - 1}")
-    return readers[at]
+    index = cursor.long()
+    if not 0 <= index < len(readers):
+        raise MalformedValue(f"invalid index {index} of a union; expected 0 to {len(readers) - 1}")
+    return readers[index]
 
 
-def _wrap_member(schema: Schema, name: str, read_it: Read) -> Read:
+def _wrap_member(schema: Schema, name: str, read_member: Read) -> Read:
     def read(cursor: Cursor) -> Struct:
-        return Struct(schema, {name: read_it(cursor)})
+        return Struct(schema, {name: read_member(cursor)})
 
     return read
 
@@ -187,44 +189,44 @@ def _read_count(cursor: Cursor) -> int:
     return count
 
 
-def _compile_items(item: Read) -> Read:
+def _compile_items(read_item: Read) -> Read:
     def read(cursor: Cursor) -> list[Any]:
         items: list[Any] = []
         while count := _read_count(cursor):
-            items += [item(cursor) for _ in range(count)]
+            items += [read_item(cursor) for _ in range(count)]
         return items
 
     return read
 
 
-def _compile_logical(schema: Schema, read_it: Read) -> Read:
-    of: Callable[[Any], Any]
+def _compile_logical(schema: Schema, read_plain: Read) -> Read:
+    convert: Callable[[Any], Any]
     match schema.name:
         case str() as name if name == DECIMAL:
-            of = _make_decimal_converter(schema)
+            convert = _make_decimal_converter(schema)
         case str() as name if name == DATE:
-            of = to_date
+            convert = to_date
         case str() as name if name == TIME:
-            of = to_time
+            convert = to_time
         case str() as name if name == TIMESTAMP:
-            of = Instant
+            convert = Instant
         case _:
-            return read_it
+            return read_plain
 
     def read(cursor: Cursor) -> Any:
-        return of(read_it(cursor))
+        return convert(read_plain(cursor))
 
     return read
 
 
 def _make_decimal_converter(schema: Schema) -> Callable[[bytes], Any]:
-    def of(data: bytes) -> Any:
+    def convert(data: bytes) -> Any:
         try:
             return to_decimal(schema, data)
         except ValueError as exc:
             raise DataException("Invalid bytes for Decimal field") from exc
 
-    return of
+    return convert
 
 
 def _compile_plain(node: Node, schema: Schema) -> Read:
@@ -243,12 +245,12 @@ def _compile_enum(node: Node) -> Read:
     symbols = node.symbols
 
     def read(cursor: Cursor) -> str:
-        at = cursor.long()
-        if not 0 <= at < len(symbols):
+        index = cursor.long()
+        if not 0 <= index < len(symbols):
             raise MalformedValue(
-                f"invalid index {at} of the enum {node.name}; expected 0 to {len(symbols) - 1}"
+                f"invalid index {index} of the enum {node.name}; expected 0 to {len(symbols) - 1}"
             )
-        return symbols[at]
+        return symbols[index]
 
     return read
 

@@ -69,7 +69,7 @@ def get_only_branch(node: Node, options: AvroOptions) -> Node | None:
     """Return the only type of a union other than null; None if the union becomes a struct."""
     if len(node.branches) == 1 and options.flatten_singletons:
         return node.branches[0]
-    types = [each for each in node.branches if each.kind != "null"]
+    types = [branch for branch in node.branches if branch.kind != "null"]
     return types[0] if len(node.branches) == 2 and len(types) == 1 else None  # noqa: PLR2004 - null and one type
 
 
@@ -89,12 +89,12 @@ class _Translator:
         default: Any = NO_DEFAULT,
         version: int | None = None,
     ) -> Schema:
-        """Return the schema of a type; `default` is the default of its field."""
+        """Return the schema of a type. `default` is the default of the field that has this type."""
         if node.kind == "union":
-            only = get_only_branch(node, self._options)
-            if only is not None:
-                single = len(node.branches) == 1
-                return self.translate(only, optional=not single)
+            only_branch = get_only_branch(node, self._options)
+            if only_branch is not None:
+                is_only_type = len(node.branches) == 1
+                return self.translate(only_branch, optional=not is_only_type)
         result = self._translate_type(node)
         if optional:
             result = replace(result, optional=True)
@@ -142,17 +142,23 @@ class _Translator:
         if self._options.meta_data:
             if node.doc is not None:
                 parameters[RECORD_DOC] = node.doc
-            parameters |= {FIELD_DOC + each.name: each.doc for each in node.fields if each.doc is not None}
-        fields = tuple(Field(name=each.name, schema=self._translate_field(each)) for each in node.fields)
+            parameters |= {
+                FIELD_DOC + field.name: field.doc for field in node.fields if field.doc is not None
+            }
+        fields = tuple(Field(name=field.name, schema=self._translate_field(field)) for field in node.fields)
         self._open_nodes.pop()
         return Schema(type=Type.STRUCT, fields=fields, parameters=parameters)
 
-    def _translate_field(self, each: AvroField) -> Schema:
-        schema = self.translate(each.node, default=each.default)
-        declared = each.props.get(PROP_PARAMETERS)
-        if self._options.meta_data and isinstance(declared, dict):
+    def _translate_field(self, field: AvroField) -> Schema:
+        schema = self.translate(field.node, default=field.default)
+        declared_parameters = field.props.get(PROP_PARAMETERS)
+        if self._options.meta_data and isinstance(declared_parameters, dict):
             schema = replace(
-                schema, parameters={**schema.parameters, **{k: str(v) for k, v in declared.items()}}
+                schema,
+                parameters={
+                    **schema.parameters,
+                    **{key: str(parameter) for key, parameter in declared_parameters.items()},
+                },
             )
         return schema
 
@@ -180,7 +186,7 @@ class _Translator:
                     "enhanced.avro.schema.support=true"
                 )
             fields[name] = Field(name=name, schema=self.translate(each, optional=True))
-        optional = any(each.kind == "null" for each in node.branches)
+        optional = any(branch.kind == "null" for branch in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
     def _add_metadata(self, schema: Schema, node: Node, default: Any, version: int | None) -> Schema:
@@ -199,12 +205,14 @@ class _Translator:
         return _add_name(schema, node)
 
     def _read_parameters(self, node: Node) -> dict[str, str]:
-        declared = node.props.get(PROP_PARAMETERS)
+        declared_parameters = node.props.get(PROP_PARAMETERS)
         parameters: dict[str, str] = {}
-        if self._options.meta_data and declared is not None:
-            if not isinstance(declared, dict):
-                raise DataException(f"Invalid {PROP_PARAMETERS} {declared!r}; expected a JSON object")
-            for name, value in declared.items():
+        if self._options.meta_data and declared_parameters is not None:
+            if not isinstance(declared_parameters, dict):
+                raise DataException(
+                    f"Invalid {PROP_PARAMETERS} {declared_parameters!r}; expected a JSON object"
+                )
+            for name, value in declared_parameters.items():
                 if not isinstance(value, str):
                     raise DataException(
                         f"Invalid value {value!r} of {name!r} in {PROP_PARAMETERS}; expected a string"
@@ -234,8 +242,8 @@ class _Translator:
             return None
         match node.kind:
             case "union":
-                only = get_only_branch(node, self._options)
-                return None if only is None else self._translate_default(schema, only, value)
+                only_branch = get_only_branch(node, self._options)
+                return None if only_branch is None else self._translate_default(schema, only_branch, value)
             case "array" if schema.type is Type.ARRAY:
                 return [self._translate_default(schema.value, node.inner, each) for each in value]
             case "map":
@@ -246,11 +254,13 @@ class _Translator:
             case "record":
                 values = {}
                 for field in schema.fields:
-                    part = node.field(field.name)
-                    member = value.get(field.name)
+                    avro_field = node.field(field.name)
+                    member_value = value.get(field.name)
                     values[field.name] = field.schema.default
-                    if part is not None and member is not None:
-                        values[field.name] = self._translate_default(field.schema, part.node, member)
+                    if avro_field is not None and member_value is not None:
+                        values[field.name] = self._translate_default(
+                            field.schema, avro_field.node, member_value
+                        )
                 return Struct(schema, values)
             case _:
                 return _to_plain_value(schema, value)
@@ -313,26 +323,26 @@ def _make_integer_schema(node: Node) -> Schema:
 
 
 def _add_version(schema: Schema, node: Node, version: int | None) -> Schema:
-    declared = node.props.get(PROP_VERSION, version)
-    if declared is None:
+    declared_version = node.props.get(PROP_VERSION, version)
+    if declared_version is None:
         return schema
-    if type(declared) is not int:
-        raise DataException(f"Invalid {PROP_VERSION} {declared!r}; expected an integer")
-    if declared < 0 or declared == schema.version:
+    if type(declared_version) is not int:
+        raise DataException(f"Invalid {PROP_VERSION} {declared_version!r}; expected an integer")
+    if declared_version < 0 or declared_version == schema.version:
         return schema
     if schema.version is not None:
         raise DataException(
             f"Conflicting versions of the schema {schema.name}: its type has {schema.version}, the Avro schema "
-            f"{declared}"
+            f"{declared_version}"
         )
-    return replace(schema, version=declared)
+    return replace(schema, version=declared_version)
 
 
 def _add_name(schema: Schema, node: Node) -> Schema:
-    declared = node.props.get(PROP_NAME)
-    if declared is not None and not isinstance(declared, str):
-        raise DataException(f"Invalid {PROP_NAME} {declared!r}; expected a string")
-    name = declared
+    declared_name = node.props.get(PROP_NAME)
+    if declared_name is not None and not isinstance(declared_name, str):
+        raise DataException(f"Invalid {PROP_NAME} {declared_name!r}; expected a string")
+    name = declared_name
     is_decimal = node.kind == "fixed" and schema.name == DECIMAL
     if name is None and node.name is not None and not is_decimal:
         name = node.name

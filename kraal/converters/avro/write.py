@@ -45,7 +45,7 @@ _COMPATIBLE_TYPES: Final = {
     "string": ("string", "bytes"),
     "bytes": ("bytes", "string"),
 }
-"""Other Avro types as which values of a type can be written."""
+"""Avro types that can hold the values of a type, by that type."""
 
 NULL_NOT_ALLOWED: Final = "Null is not allowed: the schema is not optional"
 
@@ -67,35 +67,41 @@ class AvroWriter:
     def _compile_union(self, schema: Schema, node: Node) -> Write:
         if is_union(schema):
             return self._compile_member(schema, node)
-        none = next((at for at, each in enumerate(node.branches) if each.kind == "null"), None)
-        at = self._find_branch(schema, node)
-        present = self._compile_non_null(schema, node.branches[at])
+        null_index = next(
+            (index for index, branch in enumerate(node.branches) if branch.kind == "null"), None
+        )
+        index = self._find_branch(schema, node)
+        write_non_null = self._compile_non_null(schema, node.branches[index])
         if not schema.optional:
-            none = None
+            null_index = None
 
         def write(value: Any, out: bytearray) -> None:
             if value is not None:
-                put_long(at, out)
-                present(value, out)
-            elif none is not None:
-                put_long(none, out)
+                put_long(index, out)
+                write_non_null(value, out)
+            elif null_index is not None:
+                put_long(null_index, out)
             else:
                 raise DataException(NULL_NOT_ALLOWED)
 
         return write
 
     def _find_branch(self, schema: Schema, node: Node) -> int:
-        """Return the index of the union's type for a schema: by name, by type, or the first compatible type."""
+        """Return the index of the first type of a union that has the schema's name, else its type, else can hold it."""
         name = None if schema.name is None else scrub_full_name(schema.name, self._options)
         branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
-        fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
-        exact = [at for at in fitting if node.branches[at].name == branch_name and branch_name is not None]
-        if not fitting:
+        compatible = [index for index, branch in enumerate(node.branches) if self._fits(schema, branch)]
+        same_name = [
+            index
+            for index in compatible
+            if node.branches[index].name == branch_name and branch_name is not None
+        ]
+        if not compatible:
             raise DataException(
                 f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
             )
-        same = [at for at in fitting if node.branches[at].kind == AVRO_TYPES[schema.type]]
-        return (exact or same or fitting)[0]
+        same_type = [index for index in compatible if node.branches[index].kind == AVRO_TYPES[schema.type]]
+        return (same_name or same_type or compatible)[0]
 
     def _fits(self, schema: Schema, node: Node) -> bool:
         match node.kind:
@@ -113,25 +119,31 @@ class AvroWriter:
 
     def _compile_member(self, schema: Schema, node: Node) -> Write:
         """Return a function that encodes the only set field of a struct as the matching member of a union."""
-        indexes = {get_node_member(each, self._options): at for at, each in enumerate(node.branches)}
+        indexes = {
+            get_node_member(branch, self._options): index for index, branch in enumerate(node.branches)
+        }
         members = []
         for each in schema.fields:
-            at = indexes.get(get_schema_member(each.schema, self._options), indexes.get(each.name))
-            if at is None:
+            index = indexes.get(get_schema_member(each.schema, self._options), indexes.get(each.name))
+            if index is None:
                 raise DataException(f"No type of the Avro union has the name {each.name}")
-            members.append((each, at, self._compile_non_null(each.schema, node.branches[at])))
-        none, optional, ignore = indexes.get("null"), schema.optional, self._options.ignore_defaults
+            members.append((each, index, self._compile_non_null(each.schema, node.branches[index])))
+        null_index, optional, ignores_defaults = (
+            indexes.get("null"),
+            schema.optional,
+            self._options.ignore_defaults,
+        )
 
         def write(value: Any, out: bytearray) -> None:
-            for field, at, present in () if value is None else members:
-                item = value.raw(field.name) if ignore else value.get(field.name)
+            for field, index, write_member in () if value is None else members:
+                item = value.raw(field.name) if ignores_defaults else value.get(field.name)
                 if item is not None:
-                    put_long(at, out)
-                    present(item, out)
+                    put_long(index, out)
+                    write_member(item, out)
                     return
-            if none is None or not optional:
+            if null_index is None or not optional:
                 raise DataException(NULL_NOT_ALLOWED)
-            put_long(none, out)
+            put_long(null_index, out)
 
         return write
 
@@ -156,14 +168,14 @@ class AvroWriter:
 
     def _compile_struct(self, schema: Schema, node: Node) -> Write:
         fields = {scrub_name(each.name, self._options): each for each in schema.fields}
-        ignore = self._options.ignore_defaults
+        ignores_defaults = self._options.ignore_defaults
         parts: list[tuple[str | None, Any, Write]] = []
         for field in node.fields:
             member = fields.get(field.name)
             if member is None:
                 parts.append((None, None, make_default_writer(field)))
             else:
-                default = None if ignore else member.schema.default
+                default = None if ignores_defaults else member.schema.default
                 parts.append((member.name, default, self.compile_writer(member.schema, field.node)))
 
         def write(value: Any, out: bytearray) -> None:
@@ -194,11 +206,11 @@ class AvroWriter:
         )
 
 
-def _reject_null(present: Write) -> Write:
+def _reject_null(write_non_null: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if value is None:
             raise DataException(NULL_NOT_ALLOWED)
-        present(value, out)
+        write_non_null(value, out)
 
     return write
 
@@ -207,14 +219,14 @@ def _make_type_error(schema: Schema, value: Any) -> DataException:
     return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
 
 
-def _compile_array(schema: Schema, item: Write) -> Write:
+def _compile_array(schema: Schema, write_item: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
             raise _make_type_error(schema, value)
         if value:
             put_long(len(value), out)
             for each in value:
-                item(each, out)
+                write_item(each, out)
         out.append(0)
 
     return write
@@ -228,18 +240,18 @@ def _compile_plain(schema: Schema, node: Node) -> Write:
         put = _compile_fixed(schema, node)
     if put is None:
         raise DataException(f"No value can be written as Avro {node.kind}")
-    chosen = put
+    put_value = put
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
             raise _make_type_error(schema, value)
-        chosen(to_underlying(schema, value), out)
+        put_value(to_underlying(schema, value), out)
 
     return write
 
 
 def _compile_enum(node: Node) -> Write:
-    indexes = {symbol: at for at, symbol in enumerate(node.symbols)}
+    indexes = {symbol: index for index, symbol in enumerate(node.symbols)}
 
     def write(value: Any, out: bytearray) -> None:
         if value not in indexes:
@@ -252,14 +264,14 @@ def _compile_enum(node: Node) -> Write:
 
 
 def _compile_fixed(schema: Schema, node: Node) -> Write:
-    size, pads = node.size, schema.name == DECIMAL
+    size, is_padded = node.size, schema.name == DECIMAL
 
     def write(value: Any, out: bytearray) -> None:
-        if len(value) > size or (len(value) < size and not pads):
+        if len(value) > size or (len(value) < size and not is_padded):
             raise DataException(
                 f"Invalid length of the Avro fixed {node.name}: expected {size} bytes, got {len(value)}"
             )
-        sign = b"\xff" if pads and value[:1] >= b"\x80" else b"\x00"
+        sign = b"\xff" if is_padded and value[:1] >= b"\x80" else b"\x00"
         out += sign * (size - len(value)) + value
 
     return write

@@ -30,7 +30,7 @@ def unwrap(
 
     With `content`, the text of a schema, there is no envelope, and the whole value is the payload.
 
-    Each step is bound to a Spark variable (`_bind`); otherwise about forty expressions would each parse the text again.
+    Each step is bound to a Spark variable (`_bind`), so that the text is parsed once instead of about forty times.
     """
 
     def from_parsed(variant: Column) -> Column:
@@ -74,14 +74,14 @@ def _add_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
 
     type_name = parts.getField("type").try_cast("string")
     has_type = _has_kind(parts.getField("type"), "STRING")
-    optional = parts.getField("optional")
-    may_be_null = _has_kind(optional, "BOOLEAN") & (optional.cast("string") == F.lit("true"))
+    optional_member = parts.getField("optional")
+    may_be_null = _has_kind(optional_member, "BOOLEAN") & (optional_member.cast("string") == F.lit("true"))
     has_default = default.isNotNull() & ~F.is_variant_null(default) if replace_null else F.lit(False)  # noqa: FBT003
     is_null = has_schema & F.is_variant_null(payload)
 
     type_names = [kind.value for kind in Type]
-    upper = _look_up(type_name, {kind.value: kind.name for kind in Type})
-    null_not_allowed = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
+    type_name_upper = _look_up(type_name, {kind.value: kind.name for kind in Type})
+    null_not_allowed = F.concat(F.lit("Invalid null value for required "), type_name_upper, F.lit(" field"))
     not_an_object = F.concat(
         F.lit("Structs should be encoded as JSON objects, but found "),
         F.coalesce(_make_node_type(payload), F.lit("MISSING")),
@@ -98,13 +98,13 @@ def _add_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
         .when(~is_null & (type_name == F.lit("struct")) & ~_has_kind(payload, "OBJECT"), not_an_object)
     )
     is_not_text = has_schema & (type_name == F.lit("string")) & ~_has_kind(payload, "STRING")
-    chosen = (
+    result = (
         F.when(error.isNotNull(), F.lit(None))
         .when(is_null & has_default, default)
         .when(is_not_text, F.lit(None))  # as Jackson's textValue
         .otherwise(payload)
     )
-    return F.struct(chosen.alias("payload"), error.alias("error"))
+    return F.struct(result.alias("payload"), error.alias("error"))
 
 
 def _bind(value: Column, body: Callable[[Column], Column]) -> Column:

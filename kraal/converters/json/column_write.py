@@ -1,8 +1,8 @@
 r"""Column expressions that write values with a schema as JSON text, byte for byte like Java's JsonConverter.
 
-The expression of a value concatenates the texts of its fields or elements. Strings are quoted by a function of Kraal
-(`quote_column`). Values without a schema are written by Spark's JSON writer, which escapes like Jackson, except that
-Jackson writes characters over U+FFFF as two `\uXXXX` and Spark as UTF-8. `escape_astral` corrects that.
+The expression of a value concatenates the texts of its fields or elements. Strings are quoted by `quote_column`.
+Values without a schema are written by Spark's JSON writer. It escapes like Jackson with one exception: Jackson writes
+characters over U+FFFF as two `\uXXXX` escapes, and Spark writes them as UTF-8. `escape_astral` corrects the difference.
 Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
 """
 
@@ -62,13 +62,13 @@ class JsonText:
                 return encode_base64(value)
             case Type.FLOAT32 | Type.FLOAT64:
                 text = value.cast("string")
-                finite = ~text.isin("NaN", "Infinity", "-Infinity")
-                return F.when(finite, text).otherwise(F.concat(F.lit('"'), text, F.lit('"')))
+                is_finite = ~text.isin("NaN", "Infinity", "-Infinity")
+                return F.when(is_finite, text).otherwise(F.concat(F.lit('"'), text, F.lit('"')))
             case Type.STRUCT:
                 return self._make_struct_text(value, schema)
             case Type.ARRAY:
                 element = _require_schema(schema.value, "array")
-                return _join("[", F.transform(value, lambda each: self.text(each, element)), "]")
+                return _join("[", F.transform(value, lambda item: self.text(item, element)), "]")
             case Type.MAP:
                 return self._make_map_text(value, schema)
             case _:
@@ -111,7 +111,7 @@ class JsonText:
 
 
 def make_decimal_text(value: Column, scale: int) -> Column:
-    """Return decimals in the format of `BigDecimal.toString`, which writes small ones with an exponent."""
+    """Return decimals in the format of `BigDecimal.toString`, which writes small numbers with an exponent."""
     text = value.cast(f"decimal(38, {scale})").cast("string")
     if scale <= _PLAIN_SCALE:
         return text
@@ -135,9 +135,9 @@ def make_decimal_bytes(value: Column, scale: int) -> Column:
     remaining = number.cast("decimal(38, 0)")
     digits = F.lit("")
     for _ in range(4):
-        low = F.pmod(remaining, F.lit(_BASE))
-        digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
-        remaining = ((remaining - low) / F.lit(_BASE)).cast("decimal(38, 0)")
+        lowest_digit = F.pmod(remaining, F.lit(_BASE))
+        digits = F.concat(F.lpad(F.hex(lowest_digit.cast("bigint")), 8, "0"), digits)
+        remaining = ((remaining - lowest_digit) / F.lit(_BASE)).cast("decimal(38, 0)")
     return F.unhex(F.regexp_replace(digits, _REDUNDANT_SIGN_BYTES, ""))
 
 
@@ -153,7 +153,7 @@ def _join(left: str, texts: Column, right: str) -> Column:
 
 def encode_base64(value: Column) -> Column:
     """Return bytes as base64 JSON strings. Uses Spark's JSON writer because `F.base64` inserts line breaks."""
-    # {"p":"…"}; slicing bytes, unlike characters, needs no scan.
+    # Slice the string out of {"p":"…"}. Unlike slicing characters, slicing bytes needs no scan.
     wrapped = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
     return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - F.lit(6)).cast("string")
 
@@ -167,8 +167,8 @@ def escape_astral(text: Column) -> Column:
         return F.when(F.octet_length(char) == F.lit(4), pair).otherwise(char)
 
     # The first test is cheap and is true for ASCII; the second takes ten times as long.
-    none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
-    return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escape), ""))
+    is_unchanged = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
+    return F.when(is_unchanged, text).otherwise(F.array_join(F.transform(F.split(text, ""), escape), ""))
 
 
 _QUOTER_CLASS: Final = "kraal.JsonQuote"

@@ -1,11 +1,11 @@
 """JsonConverter: JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.4.0).
 
-**Reading** returns a VARIANT, Spark's type for values without a schema, and None as the schema. Cast to string, it is
-the text that a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as JSON text,
-null as null. `to_json` returns the JSON. JSON `null` and null bytes become null.
+**Reading** returns a VARIANT, Spark's type for values without a schema, and None as the schema. A VARIANT cast to
+string is the text that a text sink prints: strings have no quotes, objects and lists are JSON text, and null stays
+null. `to_json` returns the JSON of a VARIANT. JSON `null` and null bytes become null.
 
-**Writing** with a schema returns the same bytes as Java (`tests/golden/converters`). Without a schema the value is a
-VARIANT or a column of a plain type, and is written as its JSON.
+**Writing** with a schema returns the same bytes as Java (`tests/golden/converters`). Without a schema, the value is a
+VARIANT or a column of a plain type, and is written as JSON.
 
 Differences from Java: an object's fields are sorted by name (Java: hash map order); integers over 64 bits keep their
 value (Java: truncated to 64 bits); `100.0` prints as `100`. Spark's parser rejects some JSON that Jackson accepts, such
@@ -59,16 +59,16 @@ class JsonConverter(Converter):
         parsed = parse(self.config_def, config, is_key=is_key)
         self._schemas = parsed["schemas.enable"] is True
         self._replace_null = parsed["replace.null.with.default"] is True
-        numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
-        self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
-        self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
+        is_numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
+        self._writer = JsonText(numeric_decimals=is_numeric, replace_null=self._replace_null)
+        self._described = JsonWriter(numeric_decimals=is_numeric, replace_null=self._replace_null)
         content = str(parsed[CONTENT] or "").strip()
         self._content = None if content in ("", "null") else content
         try:
             self._records = JsonRecords(
                 schemas=self._schemas,
                 replace_null=self._replace_null,
-                numeric_decimals=numeric,
+                numeric_decimals=is_numeric,
                 size=max(int(str(parsed["schemas.cache.size"])), 1),
                 content=content or None,
             )
@@ -89,9 +89,9 @@ class JsonConverter(Converter):
             return True
         if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
             return False
-        within = [field.schema for field in schema.fields]
-        within += [each for each in (schema.key, schema.value) if each is not None]
-        return all(map(self.writes_columns_exactly, within))
+        inner_schemas = [field.schema for field in schema.fields]
+        inner_schemas += [each for each in (schema.key, schema.value) if each is not None]
+        return all(map(self.writes_columns_exactly, inner_schemas))
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -109,7 +109,7 @@ class JsonConverter(Converter):
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Return JSON bytes. Null is a tombstone without a schema; with a schema it becomes JSON `null`, as in Java."""
+        """Return JSON bytes. As in Java, null is a tombstone without a schema, and JSON `null` with a schema."""
         del topic
         try:
             if schema is None:

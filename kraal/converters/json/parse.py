@@ -1,7 +1,7 @@
 """JSON parser that accepts the same texts as Jackson with Connect's settings.
 
-Unlike the standard, it accepts leading zeros and ignores text after the first value. It uses Python's scanner; the
-decoder `EXACT_DECODER` keeps numbers with a fraction or an exponent as text, to preserve their digits.
+Contrary to the JSON standard, it accepts leading zeros and ignores text after the first value. It uses Python's JSON
+scanner. `EXACT_DECODER` keeps numbers with a fraction or an exponent as text, to preserve their digits.
 Source: JsonDeserializer (Kafka 4.4.0), ByteSourceJsonBootstrapper and UTF8StreamJsonParser (Jackson 2.21).
 """
 

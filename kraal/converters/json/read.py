@@ -94,12 +94,12 @@ def to_exact(node: Fraction | int) -> Decimal:
 
 def _read_integer(node: Any, bits: int) -> int:
     if isinstance(node, Fraction):
-        exact = Decimal(node)
-        if exact.adjusted() < 0:
+        decimal_number = Decimal(node)
+        if decimal_number.adjusted() < 0:
             return 0
-        exponent = exact.as_tuple().exponent
+        exponent = decimal_number.as_tuple().exponent
         return narrow(
-            0 if isinstance(exponent, int) and exponent >= _ZERO_BITS_EXPONENT else int(exact), bits
+            0 if isinstance(exponent, int) and exponent >= _ZERO_BITS_EXPONENT else int(decimal_number), bits
         )
     return narrow(node, bits) if type(node) is int else 0
 
@@ -207,14 +207,14 @@ class JsonReader:
         """Return a function that reads a schema's values, including null."""
         if schema is None:
             return to_schemaless
-        present = self._compile_non_null(schema)
+        read_non_null = self._compile_non_null(schema)
         default = schema.default if self._replace_null else None
         null_not_allowed = f"Invalid null value for required {schema.type.name} field"
         optional = schema.optional
 
         def read(node: Any) -> Any:
             if node is not None:
-                return present(node)
+                return read_non_null(node)
             if default is not None or optional:
                 return default
             raise DataException(null_not_allowed)
@@ -234,16 +234,16 @@ class JsonReader:
                 return self._compile_struct(schema)
 
     def _compile_array(self, schema: Schema) -> Read:
-        element = self.compile_reader(schema.value)
+        read_element = self.compile_reader(schema.value)
 
         def read(node: Any) -> list[Any]:
-            members = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-            return [element(each) for each in members]
+            items = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+            return [read_element(item) for item in items]
 
         return read
 
     def _compile_map(self, schema: Schema) -> Read:
-        name, item = self.compile_reader(schema.key), self.compile_reader(schema.value)
+        read_key, read_value = self.compile_reader(schema.key), self.compile_reader(schema.value)
         is_object = schema.key is not None and schema.key.type is Type.STRING
 
         def read(node: Any) -> dict[Any, Any]:
@@ -252,7 +252,7 @@ class JsonReader:
                     raise DataException(
                         f"Maps with string fields should be encoded as JSON objects, but found {get_node_type(node)}"
                     )
-                return {key: item(each) for key, each in node.items()}
+                return {key: read_value(member) for key, member in node.items()}
             if not isinstance(node, list):
                 raise DataException(
                     "Maps with non-string fields should be encoded as JSON array of tuples, but found "
@@ -266,7 +266,7 @@ class JsonReader:
                     )
                 if len(entry) != 2:  # noqa: PLR2004 - key and value
                     raise DataException(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
-                entries[as_key(name(entry[0]))] = item(entry[1])
+                entries[as_key(read_key(entry[0]))] = read_value(entry[1])
             return entries
 
         return read
@@ -283,10 +283,10 @@ class JsonReader:
                     f"Structs should be encoded as JSON objects, but found {get_node_type(node)}"
                 )
             values = {}
-            for name, of_field, value_of, may_be_null in fields:
-                value = value_of(node.get(name))
+            for name, field_schema, read_value, may_be_null in fields:
+                value = read_value(node.get(name))
                 if may_be_null:
-                    validate(of_field, value, name)
+                    validate(field_schema, value, name)
                 values[name] = value
             return Struct(schema, values)
 
@@ -294,7 +294,7 @@ class JsonReader:
 
 
 def _may_return_null(schema: Schema) -> bool:
-    """Return whether reading can return null for a required value, as for strings and bytes that are other nodes."""
+    """Return whether the reader can return null for a required value, as for a string schema and a number node."""
     if schema.name == DECIMAL:
         return False
     match schema.type:

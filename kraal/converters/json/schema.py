@@ -12,13 +12,13 @@ from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.logical import narrow
 
-ValueOf = Callable[[Schema, Any], Any]
-"""Converts parsed JSON to a value of a schema."""
+ConvertDefault = Callable[[Schema, Any], Any]
+"""Converts the parsed JSON of a default to a value of a schema."""
 
 _TYPES: Final = {kind.value: kind for kind in Type}
 
 
-def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
+def parse_schema(node: Any, convert_default: ConvertDefault) -> Schema | None:
     """Return the schema that parsed JSON describes; None for null. Raises DataException."""
     if node is None:
         return None
@@ -28,7 +28,7 @@ def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     if kind not in _TYPES:
         raise DataException(f"Unknown schema type: {kind}")
     schema = replace(
-        _parse_type(_TYPES[kind], node, value_of),
+        _parse_type(_TYPES[kind], node, convert_default),
         optional=node.get("optional") is True,
         name=_text(node.get("name")),
         version=narrow(node["version"], 32) if type(node.get("version")) is int else None,
@@ -37,7 +37,7 @@ def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     )
     if "default" not in node:
         return schema
-    default = value_of(schema, node["default"])
+    default = convert_default(schema, node["default"])
     try:
         if isinstance(default, Struct):  # the schema of the struct lacks the default
             raise DataException("Struct schemas do not match.")
@@ -47,19 +47,22 @@ def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     return replace(schema, default=default)
 
 
-def _parse_type(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
+def _parse_type(kind: Type, node: dict[str, Any], convert_default: ConvertDefault) -> Schema:
     """Return the schema with its nested schemas, without metadata."""
     match kind:
         case Type.ARRAY:
             if node.get("items") is None:
                 raise DataException("Array schema did not specify the element type")
-            return Schema(type=kind, value=parse_schema(node["items"], value_of))
+            return Schema(type=kind, value=parse_schema(node["items"], convert_default))
         case Type.MAP:
             if "keys" not in node:
                 raise DataException("Map schema did not specify the key type")
             if "values" not in node:
                 raise DataException("Map schema did not specify the value type")
-            key, value = parse_schema(node["keys"], value_of), parse_schema(node["values"], value_of)
+            key, value = (
+                parse_schema(node["keys"], convert_default),
+                parse_schema(node["values"], convert_default),
+            )
             if key is None or value is None:
                 raise DataException(f"{'keySchema' if key is None else 'valueSchema'} cannot be null.")
             return Schema(type=kind, key=key, value=value)
@@ -68,7 +71,7 @@ def _parse_type(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
                 raise DataException('Struct schema\'s "fields" argument is not an array.')
             fields: dict[str, Field] = {}
             for each in node["fields"]:
-                field = _parse_field(each, value_of)
+                field = _parse_field(each, convert_default)
                 if field.name in fields:
                     raise DataException(f"Cannot create field because of field name duplication {field.name}")
                 fields[field.name] = field
@@ -77,11 +80,11 @@ def _parse_type(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
             return Schema(type=kind)
 
 
-def _parse_field(node: Any, value_of: ValueOf) -> Field:
+def _parse_field(node: Any, convert_default: ConvertDefault) -> Field:
     name = node.get("field") if isinstance(node, dict) else None
     if not _is_text(name):
         raise DataException("Struct schema's field name not specified properly")
-    schema = parse_schema(node, value_of)
+    schema = parse_schema(node, convert_default)
     if not name or schema is None:
         raise DataException("fieldName cannot be null.")
     return Field(name=name, schema=schema)

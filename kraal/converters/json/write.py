@@ -1,7 +1,7 @@
 r"""Writes values as JSON text one record at a time, byte for byte like Java's JsonConverter.
 
-A schema is compiled once to functions that write the text of its parts. They are cached by the identity of the schema,
-because there are few schema objects and they are long-lived.
+A schema is compiled once to functions that write the text of its parts. The functions are cached by the identity of the
+schema, because schema objects are few and long-lived.
 Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
 """
 
@@ -166,14 +166,14 @@ class JsonWriter:
         """Return a function that writes a schema's values, including null."""
         if schema is None:
             return format_schemaless
-        present = self._compile_non_null(schema)
+        write_non_null = self._compile_non_null(schema)
         default, optional = schema.default, schema.optional
 
         def write(value: Any) -> str:
             if value is not None:
-                return present(value)
+                return write_non_null(value)
             if default is not None and self._replace_null:
-                return present(default)
+                return write_non_null(default)
             if optional:
                 return "null"
             raise DataException(NULL_NOT_ALLOWED)
@@ -181,9 +181,9 @@ class JsonWriter:
         return write
 
     def _compile_non_null(self, schema: Schema) -> Write:
-        logical = self._compile_logical(schema)
-        if logical is not None:
-            return logical
+        write_logical = self._compile_logical(schema)
+        if write_logical is not None:
+            return write_logical
         if schema.type in _SCALARS:
             return _check_exact_type(schema, *_SCALARS[schema.type])
         match schema.type:
@@ -197,11 +197,11 @@ class JsonWriter:
     def _compile_logical(self, schema: Schema) -> Write | None:
         match schema.name:
             case str() as name if name == DECIMAL:
-                numeric = self._numeric_decimals
+                is_numeric = self._numeric_decimals
                 return _check_type(
                     Decimal,
                     "Invalid type for Decimal, expected BigDecimal but was class ",
-                    str if numeric else lambda value: format_bytes(decimal_bytes(schema, value)),
+                    str if is_numeric else lambda value: format_bytes(decimal_bytes(schema, value)),
                 )
             case str() as name if name == DATE:
                 return _check_type(Instant, _make_date_message("Date"), lambda value: str(date_days(value)))
@@ -213,27 +213,31 @@ class JsonWriter:
                 return None
 
     def _compile_array(self, schema: Schema) -> Write:
-        element = self._compile_writer(schema.value)
+        write_element = self._compile_writer(schema.value)
 
         def write(value: Any) -> str:
             if not isinstance(value, (list, tuple)):
                 raise _make_type_error(schema, value)
-            return "[" + ",".join(map(element, value)) + "]"
+            return "[" + ",".join(map(write_element, value)) + "]"
 
         return write
 
     def _compile_map(self, schema: Schema) -> Write:
         """Return a function that writes a map: as an object if keys are strings, otherwise as an array of pairs."""
-        name, item = self._compile_writer(schema.key), self._compile_writer(schema.value)
+        write_key, write_value = self._compile_writer(schema.key), self._compile_writer(schema.value)
         is_object = schema.key is not None and schema.key.type is Type.STRING
 
         def write(value: Any) -> str:
             if not isinstance(value, dict):
                 raise _make_type_error(schema, value)
             if is_object:
-                parts = {_quote_member_name(name(key)): item(each) for key, each in value.items()}
+                parts = {_quote_member_name(write_key(key)): write_value(each) for key, each in value.items()}
                 return "{" + ",".join([f"{key}:{each}" for key, each in parts.items()]) + "}"
-            return "[" + ",".join([f"[{name(key)},{item(each)}]" for key, each in value.items()]) + "]"
+            return (
+                "["
+                + ",".join([f"[{write_key(key)},{write_value(each)}]" for key, each in value.items()])
+                + "]"
+            )
 
         return write
 
@@ -249,7 +253,11 @@ class JsonWriter:
             if value.schema is not schema and value.schema != schema:
                 raise DataException("Mismatching schema.")
             values = value.values
-            return "{" + "".join([label + each(values.get(name)) for label, name, each in fields]) + "}"
+            return (
+                "{"
+                + "".join([label + write_field(values.get(name)) for label, name, write_field in fields])
+                + "}"
+            )
 
         return write
 

@@ -1,9 +1,9 @@
 """Validates JSON values against their JSON Schema with `jsonschema`, for `json.fail.invalid.schema`.
 
-Schemas without `$schema` are validated as draft 7, and so are referenced schemas: `$schema` is used only at the root.
-`pattern` is matched by `kraal.config.patterns`, which limits the time; `patternProperties` is rejected, because
-`jsonschema` matches it without a limit. No documents are fetched: references resolve only to the schemas that the
-registry returned. The packages are installed with the extra `registry`, so this module is imported on first use.
+Schemas without `$schema` and referenced schemas are validated as draft 7: `$schema` is read only at the root.
+`kraal.config.patterns` matches `pattern` with a time limit. `patternProperties` is rejected, because `jsonschema`
+matches it without a time limit. No documents are fetched: references resolve only to the schemas that the registry
+returned. This module is imported on first use, because its packages are installed only with the extra `registry`.
 Implements "json.fail.invalid.schema" of
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/serdes-json.html.
 """
@@ -33,13 +33,13 @@ _DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
 _DEPENDENT_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
 
 
-def make_validator(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], str | None]:
+def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callable[[str], str | None]:
     """Return a function that validates JSON texts and returns the location and error of a mismatch, or None.
 
-    Thread-safe. `named` contains the referenced schemas by the registry's names. Both functions raise UnsupportedSchema
+    Thread-safe. The keys of `references_by_name` are the registry's names. Both functions raise UnsupportedSchema
     for an invalid schema, and RecursionError for a schema that is nested too deeply.
     """
-    references = References(named)
+    references = References(references_by_name)
 
     def retrieve(uri: str) -> Resource[Any]:
         try:
@@ -48,14 +48,14 @@ def make_validator(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], str
         except UnsupportedSchema as exc:
             raise NoSuchResource(ref=uri) from exc
 
-    kind = validator_for(parsed, default=Draft7Validator)
+    validator_class = validator_for(parsed, default=Draft7Validator)
     try:
-        kind.check_schema(parsed)
+        validator_class.check_schema(parsed)
     except SchemaError as exc:
         raise UnsupportedSchema(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
     keywords = {"pattern": _check_pattern, "patternProperties": _reject_pattern_properties}
-    limited = extend(kind, {**keywords, **_limit_keywords(kind)})
-    validator = limited(_remove_dialects(parsed), registry=Registry(retrieve=retrieve))
+    limited_class = extend(validator_class, {**keywords, **_limit_keywords(validator_class)})
+    validator = limited_class(_remove_dialects(parsed), registry=Registry(retrieve=retrieve))
 
     def validate(text: str) -> str | None:
         try:
@@ -100,7 +100,7 @@ def _reject_pattern_properties(*_: Any) -> Iterator[ValidationError]:
 
 
 def _limit_keywords(kind: Any) -> Mapping[str, Any]:
-    """Return the keywords that depend on `patternProperties`, and so also match its patterns without a limit."""
+    """Return checked versions of the keywords that also match the patterns of `patternProperties`, without a limit."""
 
     def with_limit(keyword: Any) -> Any:
         def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:

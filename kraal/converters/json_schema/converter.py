@@ -25,11 +25,11 @@ from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEADER_SIZE,
     Decode,
-    Described,
     Encode,
     Format,
+    GetVersion,
     RegistryConverter,
-    VersionOf,
+    TranslatedSchema,
     unreadable_error,
 )
 from kraal.plugins.api import DataException, Schema
@@ -51,32 +51,34 @@ class JsonSchemaFormat:
             return False
         return schema.optional or (schema.default is not None and not self.options.ignore_defaults)
 
-    def describe(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the JSON Schema for a Connect schema."""
         text = schema_text(schema, self.options)
-        return Described(SchemaText(self.kind, text), _get_title(json.loads(text)))
+        return TranslatedSchema(SchemaText(self.kind, text), _get_title(json.loads(text)))
 
-    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
+    def encoder(
+        self, schema: Schema | None, registered_schema: SchemaText, references: Mapping[str, SchemaText]
+    ) -> Encode:
         """Return a function that encodes values. The registered schema is used only for validation."""
         write = JsonSchemaWriter(self.options).compile_writer(schema)
-        check = self._make_checker(written, named)
+        check_text = self._make_checker(registered_schema, references)
 
         def encode(value: Any) -> bytes:
             text = write(value) or "null"
-            check(text)
+            check_text(text)
             return text.encode("utf-8", "replace")
 
         return encode
 
     def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+        self, registered_schema: SchemaText, references: Mapping[str, SchemaText], get_version: GetVersion
     ) -> Decode:
         """Return a function that decodes data to schema and value."""
-        parsed, references = _parse(written.text), _parse_all(named)
-        version = None if has_version(parsed) else read_version(_get_title(parsed))
+        parsed, parsed_references = _parse(registered_schema.text), _parse_all(references)
+        version = None if has_version(parsed) else get_version(_get_title(parsed))
         with _explain_schema_errors():
-            schema = connect_schema(parsed, references, self.options, version)
-        check = self._make_checker(written, named)
+            schema = connect_schema(parsed, parsed_references, self.options, version)
+        check = self._make_checker(registered_schema, references)
         read = compile_root_reader(schema)
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
@@ -91,13 +93,15 @@ class JsonSchemaFormat:
 
         return decode
 
-    def _make_checker(self, written: SchemaText, named: Mapping[str, SchemaText]) -> Callable[[str], None]:
+    def _make_checker(
+        self, registered_schema: SchemaText, references: Mapping[str, SchemaText]
+    ) -> Callable[[str], None]:
         """Return a function that raises SerializationException for a JSON text that does not match the schema."""
         if not self.options.fail_invalid:
             return lambda _: None
         conformance = import_module("kraal.converters.json_schema.conformance")  # needs the extra "registry"
         with _explain_schema_errors():
-            validate = conformance.make_validator(_parse(written.text), _parse_all(named))
+            validate = conformance.make_validator(_parse(registered_schema.text), _parse_all(references))
 
         def check(text: str) -> None:
             with _explain_schema_errors():
@@ -119,8 +123,8 @@ def _explain_schema_errors() -> Iterator[None]:
         raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc
 
 
-def _parse_all(named: Mapping[str, SchemaText]) -> dict[str, Any]:
-    return {name: _parse(each.text) for name, each in named.items()}
+def _parse_all(references: Mapping[str, SchemaText]) -> dict[str, Any]:
+    return {name: _parse(each.text) for name, each in references.items()}
 
 
 def _get_title(parsed: Any) -> str | None:

@@ -51,21 +51,23 @@ class _Translator:
     def __init__(self, options: JsonSchemaOptions) -> None:
         self._options = options
 
-    def to_json(self, schema: Schema | None, index: int | None = None, *, bare: bool = False) -> JsonObject:
-        """Return the JSON of a schema; `index` is its position among the fields, `bare` omits null even if optional."""
+    def to_json(
+        self, schema: Schema | None, index: int | None = None, *, omit_null: bool = False
+    ) -> JsonObject:
+        """Return the JSON of a schema; `index` is the position in a struct, `omit_null` leaves out null."""
         if schema is None:
             raise DataException("An array or map requires a schema for its items")
         index_member = {} if index is None else {CONNECT_INDEX: index}
         if is_union(schema):
-            none = [_NULL] if schema.optional else []
+            null_members = [_NULL] if schema.optional else []
             members = [
-                self.to_json(replace(each.schema, optional=False), at, bare=True)
-                for at, each in enumerate(schema.fields)
+                self.to_json(replace(field.schema, optional=False), position, omit_null=True)
+                for position, field in enumerate(schema.fields)
             ]
-            return {**index_member, "oneOf": [*none, *members]}
+            return {**index_member, "oneOf": [*null_members, *members]}
         if schema.type is Type.STRUCT and schema.optional:
             return {**index_member, "oneOf": [_NULL, self.to_json(replace(schema, optional=False))]}
-        if schema.optional and not bare:
+        if schema.optional and not omit_null:
             return {**index_member, "oneOf": [_NULL, self._translate_non_null(schema, {})]}
         return self._translate_non_null(schema, index_member)
 
@@ -83,7 +85,7 @@ class _Translator:
             metadata[CONNECT_PARAMETERS] = {
                 key: parameters[key] for key in order_by_hash(parameters, len(parameters))
             }
-        before, after = self._translate_type(schema)
+        type_members, content_members = self._translate_type(schema)
         common: JsonObject = {}
         if schema.name is not None:
             common["title"] = schema.name
@@ -91,8 +93,8 @@ class _Translator:
             common["description"] = schema.doc
         if schema.default is not None:
             common["default"] = self._translate_default(schema)
-        ordered = {key: metadata[key] for key in order_as_copied(metadata)}
-        return {**before, **common, **ordered, **after}
+        ordered_metadata = {key: metadata[key] for key in order_as_copied(metadata)}
+        return {**type_members, **common, **ordered_metadata, **content_members}
 
     def _translate_type(self, schema: Schema) -> tuple[JsonObject, JsonObject]:
         match schema.type:
@@ -105,26 +107,28 @@ class _Translator:
             case Type.STRING:
                 return (_translate_enum(schema) if ENUM in schema.parameters else {"type": "string"}), {}
             case Type.BYTES:
-                numeric = schema.name == DECIMAL and self._options.numeric_decimals
-                return {"type": "number" if numeric else "string"}, {}
+                is_number = schema.name == DECIMAL and self._options.numeric_decimals
+                return {"type": "number" if is_number else "string"}, {}
             case Type.ARRAY:
                 return {"type": "array"}, {"items": self.to_json(schema.value)}
             case Type.MAP if is_string_map(schema):
                 return {"type": "object"}, {"additionalProperties": self.to_json(schema.value)}
             case Type.MAP:
                 entry = {"key": self.to_json(schema.key, 0), "value": self.to_json(schema.value, 1)}
-                pairs = {name: entry[name] for name in order_by_hash(entry)}
-                return {"type": "array"}, {"items": {"type": "object", "properties": pairs}}
+                ordered_entry = {name: entry[name] for name in order_by_hash(entry)}
+                return {"type": "array"}, {"items": {"type": "object", "properties": ordered_entry}}
             case _:
                 return self._translate_struct(schema)
 
     def _translate_struct(self, schema: Schema) -> tuple[JsonObject, JsonObject]:
-        fields = {each.name: self.to_json(each.schema, at) for at, each in enumerate(schema.fields)}
-        before: JsonObject = {"type": "object"}
+        fields = {
+            field.name: self.to_json(field.schema, position) for position, field in enumerate(schema.fields)
+        }
+        type_members: JsonObject = {"type": "object"}
         if not self._options.additional_properties:
-            before["additionalProperties"] = False
-        ordered = {name: fields[name] for name in order_by_hash(fields)}
-        return before, ({"properties": ordered} if ordered else {})
+            type_members["additionalProperties"] = False
+        properties = {name: fields[name] for name in order_by_hash(fields)}
+        return type_members, ({"properties": properties} if properties else {})
 
     def _translate_default(self, schema: Schema) -> Any:
         text = JsonSchemaWriter(self._options).text(replace(schema, default=None), schema.default)
@@ -138,8 +142,8 @@ def _parse_number(text: str) -> float | int:
 
 
 def _translate_enum(schema: Schema) -> JsonObject:
-    start = f"{ENUM}."
-    symbols = [key.removeprefix(start) for key in schema.parameters if key.startswith(start)]
+    prefix = f"{ENUM}."
+    symbols = [key.removeprefix(prefix) for key in schema.parameters if key.startswith(prefix)]
     return {"enum": [None if each == NULL_MARKER else each for each in _order_symbols(symbols)]}
 
 

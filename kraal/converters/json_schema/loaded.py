@@ -1,6 +1,6 @@
 """Loads JSON Schemas, and classifies each schema like Java's library.
 
-A schema can be of several kinds at once, such as an enum of strings; it is then an allOf of these kinds.
+A schema of several kinds, such as an enum of strings, is loaded as an allOf of these kinds.
 Source: SchemaLoader and SchemaExtractor (everit json-schema 1.14), draft 7.
 """
 
@@ -25,7 +25,7 @@ OBJECT_KEYWORDS: Final = (
 )
 NUMBER_KEYWORDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 STRING_KEYWORDS: Final = ("minLength", "maxLength", "pattern", "format")
-_COMBINED: Final = ("allOf", "anyOf", "oneOf")
+_COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
 _KEYWORDS: Final = {
     "array": ARRAY_KEYWORDS,
     "object": OBJECT_KEYWORDS,
@@ -81,18 +81,18 @@ def _take_combined(remaining: dict[str, Any], document: Any) -> list[Node]:
     nodes = []
     if "enum" in remaining:
         nodes.append(Node("enum", {"enum": _require_list(remaining.pop("enum"), "enum")}, document))
-    for keyword in _COMBINED:
+    for keyword in _COMBINATORS:
         if keyword in remaining:
             parts = tuple(
                 load_schema(each, document) for each in _require_list(remaining.pop(keyword), keyword)
             )
             nodes.append(Node(keyword, {}, document, {}, parts))
-    single = [
+    single_nodes = [
         Node(keyword, {keyword: remaining.pop(keyword)}, document)
         for keyword in ("not", "const")
         if keyword in remaining
     ]
-    return [*nodes, *single]
+    return [*nodes, *single_nodes]
 
 
 def _take_types(remaining: dict[str, Any], document: Any) -> list[Node]:
@@ -134,8 +134,8 @@ def _require_list(parsed: Any, keyword: str) -> list[Any]:
 class References:
     """Resolves references within a schema's document and to the schemas that the registry returned with it."""
 
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._documents = named
+    def __init__(self, documents: Mapping[str, Any]) -> None:
+        self._documents = documents
 
     def resolve(self, node: Node) -> Node:
         """Return the schema that a `$ref` refers to. Raises UnsupportedSchema."""
@@ -149,17 +149,17 @@ class References:
             raise UnsupportedSchema(f"the reference {reference} points to no schema")
         return load_schema(parsed, document)
 
-    def find_document(self, own: Any, address: str) -> Any:
-        """Return the document at an address without fragment, as seen from `own`. Raises UnsupportedSchema."""
-        if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == address:
-            return own
-        short = address.removeprefix("./")
-        for name in (address, short):
+    def find_document(self, referrer: Any, address: str) -> Any:
+        """Return the document at an address without a fragment, relative to `referrer`. Raises UnsupportedSchema."""
+        if isinstance(referrer, dict) and referrer.get("$id", "").partition("#")[0] == address:
+            return referrer
+        relative_address = address.removeprefix("./")
+        for name in (address, relative_address):
             if name in self._documents:
                 return self._documents[name]
         for name, each in self._documents.items():
             document_id = each.get("$id") if isinstance(each, dict) else None
-            if document_id == address or name.rpartition("/")[2] == short.rpartition("/")[2]:
+            if document_id == address or name.rpartition("/")[2] == relative_address.rpartition("/")[2]:
                 return each
         raise UnsupportedSchema(
             f"unresolved reference {address}; the registry returned {', '.join(self._documents) or 'no references'}"
@@ -170,16 +170,16 @@ class References:
             return document
         if not fragment.startswith("/"):
             return _find_anchor(document, fragment)
-        at = document
+        node = document
         for part in fragment[1:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(at, list) and name.isdigit() and int(name) < len(at):
-                at = at[int(name)]
-            elif isinstance(at, dict) and name in at:
-                at = at[name]
+            if isinstance(node, list) and name.isdigit() and int(name) < len(node):
+                node = node[int(name)]
+            elif isinstance(node, dict) and name in node:
+                node = node[name]
             else:
                 return None
-        return at
+        return node
 
 
 def _find_anchor(parsed: Any, anchor: str) -> Any:

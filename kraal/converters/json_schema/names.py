@@ -56,14 +56,14 @@ def is_string_map(schema: Schema) -> bool:
     return schema.key is not None and schema.key.type is Type.STRING and not schema.key.optional
 
 
-def order_by_hash(names: Iterable[str], table: int = 16) -> list[str]:
-    """Return names in the iteration order of java.util.HashMap; `table` is its initial capacity.
+def order_by_hash(names: Iterable[str], table_size: int = 16) -> list[str]:
+    """Return names in the iteration order of a java.util.HashMap with the initial capacity `table_size`.
 
     Registered schemas have their properties in this order, and the registry compares schemas as text.
     Source: java.util.HashMap, String.hashCode.
     """
     unique = list(dict.fromkeys(names))
-    size = _compute_table_size(table)
+    size = _compute_table_size(table_size)
     while len(unique) > size * _LOAD_FACTOR:
         size *= 2
     return sorted(unique, key=lambda name: _spread_hash(name) & (size - 1))
@@ -75,15 +75,15 @@ def order_as_copied(names: Iterable[str]) -> list[str]:
     return order_by_hash(unique, int(len(unique) / _LOAD_FACTOR + 1))
 
 
-def _compute_table_size(least: int) -> int:
+def _compute_table_size(min_size: int) -> int:
     size = 1
-    while size < least:
+    while size < min_size:
         size *= 2
     return size
 
 
 def _spread_hash(name: str) -> int:
-    data, code = name.encode("utf-16-be", "surrogatepass"), 0
-    for at in range(0, len(data), 2):
-        code = (31 * code + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    return code ^ (code >> 16)
+    data, hash_code = name.encode("utf-16-be", "surrogatepass"), 0
+    for index in range(0, len(data), 2):
+        hash_code = (31 * hash_code + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
+    return hash_code ^ (hash_code >> 16)

@@ -27,13 +27,13 @@ _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 def compile_reader(schema: Schema) -> Read:
     """Return a function that reads a schema's values, including null."""
-    present = _compile_non_null(schema)
+    read_non_null = _compile_non_null(schema)
     default, optional = schema.default, schema.optional
     null_not_allowed = f"Invalid null value for required {schema.type.name} field"
 
     def read(node: Any) -> Any:
         if node is not None and node is not MISSING:
-            return present(node)
+            return read_non_null(node)
         if default is not None or optional or node is MISSING:
             return default
         raise DataException(null_not_allowed)
@@ -42,9 +42,9 @@ def compile_reader(schema: Schema) -> Read:
 
 
 def compile_root_reader(schema: Schema) -> Read:
-    """Return a function that reads top-level values, for which a missing value is not null."""
-    inner, present = compile_reader(schema), _compile_non_null(schema)
-    return lambda node: present(node) if node is MISSING else inner(node)
+    """Return a function that reads top-level values. A missing value is not read as null, but as any other node."""
+    read, read_non_null = compile_reader(schema), _compile_non_null(schema)
+    return lambda node: read_non_null(node) if node is MISSING else read(node)
 
 
 def read_default(schema: Schema, default: Any) -> Any:
@@ -60,8 +60,8 @@ def _compile_non_null(schema: Schema) -> Read:
         return read
     match schema.type:
         case Type.ARRAY:
-            item = compile_reader(_make_required(schema.value))
-            return lambda node: [item(each) for each in _list_members(node)]
+            read_item = compile_reader(_make_required(schema.value))
+            return lambda node: [read_item(each) for each in _list_members(node)]
         case Type.MAP:
             return _compile_object(schema) if is_string_map(schema) else _compile_pairs(schema)
         case _:
@@ -78,20 +78,23 @@ def _list_members(node: Any) -> Any:
 
 
 def _compile_object(schema: Schema) -> Read:
-    item = compile_reader(_make_required(schema.value))
+    read_value = compile_reader(_make_required(schema.value))
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, dict):
             raise DataException(
                 f"Maps with string fields should be encoded as JSON objects, but found {get_node_type(node)}"
             )
-        return {name: item(each) for name, each in node.items()}
+        return {name: read_value(member) for name, member in node.items()}
 
     return read
 
 
 def _compile_pairs(schema: Schema) -> Read:
-    key, item = compile_reader(_make_required(schema.key)), compile_reader(_make_required(schema.value))
+    read_key, read_value = (
+        compile_reader(_make_required(schema.key)),
+        compile_reader(_make_required(schema.value)),
+    )
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, list):
@@ -99,46 +102,46 @@ def _compile_pairs(schema: Schema) -> Read:
                 f"Expected a JSON array of objects for a map with keys other than strings, got {get_node_type(node)}"
             )
         entries = {}
-        for each in node:
-            if not isinstance(each, dict):
+        for entry in node:
+            if not isinstance(entry, dict):
                 raise DataException(
-                    f"Expected a JSON object with key and value as the entry of a map, got {get_node_type(each)}"
+                    f"Expected a JSON object with key and value as the entry of a map, got {get_node_type(entry)}"
                 )
-            if len(each) != 2:  # noqa: PLR2004 - key and value
-                raise DataException(f"Found invalid map entry, expected length 2 but found :{len(each)}")
-            entries[as_key(key(each.get("key", MISSING)))] = item(each.get("value", MISSING))
+            if len(entry) != 2:  # noqa: PLR2004 - key and value
+                raise DataException(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
+            entries[as_key(read_key(entry.get("key", MISSING)))] = read_value(entry.get("value", MISSING))
         return entries
 
     return read
 
 
 def _compile_struct(schema: Schema) -> Read:
-    fields = [(each.name, compile_reader(each.schema)) for each in schema.fields]
+    fields = [(field.name, compile_reader(field.schema)) for field in schema.fields]
 
     def read(node: Any) -> Struct:
         if not isinstance(node, dict):
             raise DataException(f"Structs should be encoded as JSON objects, but found {get_node_type(node)}")
-        values = {name: of(node.get(name, MISSING)) for name, of in fields}
+        values = {name: read_field(node.get(name, MISSING)) for name, read_field in fields}
         return Struct(schema, {name: value for name, value in values.items() if value is not None})
 
     return read
 
 
 def _compile_union(schema: Schema) -> Read:
-    members = [(each.name, each.schema, compile_reader(each.schema)) for each in schema.fields]
+    members = [(field.name, field.schema, compile_reader(field.schema)) for field in schema.fields]
 
     def read(node: Any) -> Struct:
         best_count, best = 0, None
-        for name, member, of in members:
+        for name, member, read_member in members:
             if _matches_type(member, node):
-                return Struct(schema, {name: of(node)})
+                return Struct(schema, {name: read_member(node)})
             matching = _count_matching_fields(member, node)
             if matching > best_count:
-                best_count, best = matching, (name, of)
+                best_count, best = matching, (name, read_member)
         if best is None:
             raise DataException(f"No schema of the oneOf matches the value of type {get_node_type(node)}")
-        name, of = best
-        return Struct(schema, {name: of(node)})
+        name, read_member = best
+        return Struct(schema, {name: read_member(node)})
 
     return read
 
@@ -168,5 +171,5 @@ def _count_matching_fields(schema: Schema, node: Any) -> int:
     """Return the number of a struct's fields that a node has, counted recursively."""
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
-    common = [each for each in schema.fields if each.name in node]
+    common = [field for field in schema.fields if field.name in node]
     return len(common) + sum(_count_matching_fields(each.schema, node[each.name]) for each in common)

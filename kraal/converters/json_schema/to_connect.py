@@ -1,6 +1,7 @@
 """Maps JSON Schema to Connect schemas.
 
-A oneOf or anyOf becomes a struct with a field for each schema; one schema and null become an optional schema.
+A oneOf or anyOf becomes a struct with a field for each schema. If it consists of one schema and null, it becomes an
+optional schema.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
@@ -34,10 +35,12 @@ _MAX_LEVELS = 64
 
 
 def connect_schema(
-    parsed: Any, named: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
+    parsed: Any, references_by_name: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
 ) -> Schema:
     """Return the Connect schema for a JSON Schema. Raises DataException, and UnsupportedSchema if it is invalid."""
-    return _Translator(References(named), options).translate(load_schema(parsed, parsed), version)
+    return _Translator(References(references_by_name), options).translate(
+        load_schema(parsed, parsed), version
+    )
 
 
 def has_version(parsed: Any) -> bool:
@@ -52,7 +55,7 @@ class _Translator:
         self._level = 0
 
     def translate(self, node: Node, version: int | None = None, *, optional: bool = False) -> Schema:
-        """Return the schema of a node; `optional` makes it optional in any case."""
+        """Return the schema of a node. `optional` makes the schema optional regardless of the node."""
         match node.kind:
             case "ref":
                 return self._translate_reference(node, version, optional=optional)
@@ -79,15 +82,15 @@ class _Translator:
     def _translate_choice(self, node: Node, version: int | None, *, optional: bool) -> Schema:
         if len(node.parts) == 1 and self._options.flatten_singletons:
             return self.translate(node.parts[0])
-        choices = [each for each in node.parts if each.kind != "null"]
+        choices = [part for part in node.parts if part.kind != "null"]
         has_null = len(choices) < len(node.parts)
         if has_null and len(node.parts) == 2:  # noqa: PLR2004 - null and one more
             if not choices:
                 raise UnsupportedSchema("oneOf and anyOf require a schema other than null")
             return self.translate(choices[0], version, optional=True)
         fields = tuple(
-            Field(name=f"{ONE_OF}.field.{at}", schema=self.translate(each, optional=True))
-            for at, each in enumerate(choices)
+            Field(name=f"{ONE_OF}.field.{index}", schema=self.translate(choice, optional=True))
+            for index, choice in enumerate(choices)
         )
         union = Schema(type=Type.STRUCT, name=ONE_OF, optional=has_null, fields=fields)
         return self._add_metadata(node, union, version, optional=optional)
@@ -95,13 +98,17 @@ class _Translator:
     def _add_metadata(self, node: Node, schema: Schema, version: int | None, *, optional: bool) -> Schema:
         metadata = node.metadata
         title, doc = metadata.get("title"), metadata.get("description")
-        declared = metadata.get(CONNECT_VERSION)
-        params = metadata.get(CONNECT_PARAMETERS)
-        parameters = {key: str(text) for key, text in params.items()} if isinstance(params, dict) else {}
+        declared_version = metadata.get(CONNECT_VERSION)
+        declared_parameters = metadata.get(CONNECT_PARAMETERS)
+        parameters = (
+            {key: str(text) for key, text in declared_parameters.items()}
+            if isinstance(declared_parameters, dict)
+            else {}
+        )
         schema = replace(
             schema,
             name=schema.name if schema.name is not None or title is None else str(title),
-            version=declared if isinstance(declared, int) else version,
+            version=declared_version if isinstance(declared_version, int) else version,
             doc=None if doc is None else str(doc),
             parameters={**schema.parameters, **parameters},
         )
@@ -110,20 +117,21 @@ class _Translator:
         return replace(schema, optional=schema.optional or optional)
 
     def _translate_type(self, node: Node) -> Schema:
-        connect = node.metadata.get(CONNECT_TYPE)
+        connect_type = node.metadata.get(CONNECT_TYPE)
         match node.kind:
             case "boolean":
                 return Schema(type=Type.BOOLEAN)
             case "integer" | "number":
-                if connect is None:
+                if connect_type is None:
                     return Schema(type=Type.INT64 if node.kind == "integer" else Type.FLOAT64)
-                if connect not in TYPES_BY_NAME:
+                if connect_type not in TYPES_BY_NAME:
                     raise UnsupportedSchema(
-                        f"invalid {CONNECT_TYPE} {connect!r} of a number; expected one of {', '.join(TYPES_BY_NAME)}"
+                        f"invalid {CONNECT_TYPE} {connect_type!r} of a number; "
+                        f"expected one of {', '.join(TYPES_BY_NAME)}"
                     )
-                return Schema(type=TYPES_BY_NAME[connect])
+                return Schema(type=TYPES_BY_NAME[connect_type])
             case "string":
-                return Schema(type=Type.BYTES if connect == "bytes" else Type.STRING)
+                return Schema(type=Type.BYTES if connect_type == "bytes" else Type.STRING)
             case "enum" | "const":
                 return _translate_symbols(
                     node.parsed["enum"] if node.kind == "enum" else [node.parsed["const"]]
@@ -143,25 +151,29 @@ class _Translator:
             raise DataException("A JSON Schema array without a single `items` schema has no Connect schema")
         inner = load_schema(items, node.document)
         if node.metadata.get(CONNECT_TYPE) == MAP and inner.kind == "object":
-            pair = inner.parsed.get("properties", {})
-            if not isinstance(pair, dict) or not {"key", "value"} <= set(pair):
+            properties = inner.parsed.get("properties", {})
+            if not isinstance(properties, dict) or not {"key", "value"} <= set(properties):
                 raise UnsupportedSchema("the entries of a map require the properties key and value")
-            key, value = (self.translate(load_schema(pair[each], node.document)) for each in ("key", "value"))
+            key, value = (
+                self.translate(load_schema(properties[each], node.document)) for each in ("key", "value")
+            )
             return Schema(type=Type.MAP, key=key, value=value)
         return Schema(type=Type.ARRAY, value=self.translate(inner))
 
     def _translate_object(self, node: Node) -> Schema:
         if node.metadata.get(CONNECT_TYPE) == MAP:
-            values = node.parsed.get("additionalProperties")
-            if not isinstance(values, dict):
+            value_schema = node.parsed.get("additionalProperties")
+            if not isinstance(value_schema, dict):
                 raise UnsupportedSchema("a map requires a schema as additionalProperties")
-            return Schema(type=Type.MAP, key=STRING, value=self.translate(load_schema(values, node.document)))
+            return Schema(
+                type=Type.MAP, key=STRING, value=self.translate(load_schema(value_schema, node.document))
+            )
         return self._translate_struct(self._load_properties(node, {}), ordered=True)
 
     def _load_properties(
         self, node: Node, nodes: dict[str, tuple[Node, bool]]
     ) -> dict[str, tuple[Node, bool]]:
-        """Add an object's properties and whether they are required, in the order of Java's maps."""
+        """Add an object's properties to `nodes`, and whether each is required, in the order of Java's maps."""
         properties = node.parsed.get("properties", {})
         if not isinstance(properties, dict):
             raise UnsupportedSchema("expected an object as properties")
@@ -177,39 +189,41 @@ class _Translator:
 
         names = list(properties)
         if ordered:
-            indexes = {name: get_index((at, properties[name][0])) for at, name in enumerate(names)}
+            indexes = {
+                name: get_index((position, properties[name][0])) for position, name in enumerate(names)
+            }
             names.sort(key=lambda name: indexes[name])
         fields = []
         for name in names:
-            node, required = properties[name]
-            optional = self._options.optional_for_nonrequired and not required
+            node, is_required = properties[name]
+            optional = self._options.optional_for_nonrequired and not is_required
             fields.append(Field(name=name, schema=self.translate(node, optional=optional)))
         return Schema(type=Type.STRUCT, fields=tuple(fields))
 
     def _translate_all_of(self, node: Node, version: int | None, *, optional: bool) -> Schema:
-        """Return the schema of an allOf: a struct with all properties, or the schema of the most specific part."""
+        """Return the schema of an allOf: a struct with all properties, else the schema of the dominant part."""
         properties: dict[str, tuple[Node, bool]] = {}
         for part in node.parts:
             self._collect_properties(part, properties, 0)
         if properties:
             return replace(self._translate_struct(properties, ordered=False), optional=optional)
         by_kind = {_find_kind_in_all_of(part): part for part in node.parts}
-        text, number = by_kind.get("string"), by_kind.get("number")
-        has_format = text is not None and "format" in text.parsed
-        chosen: Node | None = by_kind.get("combined")
-        if chosen is None and "const" in by_kind:
-            chosen = text or number
-        elif chosen is None and "enum" in by_kind:
-            chosen = by_kind["enum"] if text is not None else number
-        elif chosen is None and has_format:
-            chosen = number or text
-        elif chosen is None:
-            chosen = by_kind.get("ref")
-        if chosen is None:
+        string_part, number_part = by_kind.get("string"), by_kind.get("number")
+        has_format = string_part is not None and "format" in string_part.parsed
+        dominant: Node | None = by_kind.get("combined")
+        if dominant is None and "const" in by_kind:
+            dominant = string_part or number_part
+        elif dominant is None and "enum" in by_kind:
+            dominant = by_kind["enum"] if string_part is not None else number_part
+        elif dominant is None and has_format:
+            dominant = number_part or string_part
+        elif dominant is None:
+            dominant = by_kind.get("ref")
+        if dominant is None:
             raise UnsupportedSchema(
                 f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.parsed)[:200]}"
             )
-        return self.translate(chosen, version, optional=optional)
+        return self.translate(dominant, version, optional=optional)
 
     def _collect_properties(self, node: Node, properties: dict[str, tuple[Node, bool]], level: int) -> None:
         if level > _MAX_LEVELS:
@@ -232,7 +246,7 @@ def _find_kind_in_all_of(node: Node) -> str:
 def _translate_symbols(values: list[Any]) -> Schema:
     """Return the schema of an enum: a string with the symbols as parameters."""
     texts = [
-        NULL_MARKER if each is None else each if isinstance(each, str) else json.dumps(each)
-        for each in values
+        NULL_MARKER if value is None else value if isinstance(value, str) else json.dumps(value)
+        for value in values
     ]
-    return Schema(type=Type.STRING, parameters={ENUM: "", **{f"{ENUM}.{each}": each for each in texts}})
+    return Schema(type=Type.STRING, parameters={ENUM: "", **{f"{ENUM}.{text}": text for text in texts}})

@@ -49,16 +49,16 @@ class JsonSchemaWriter:
         """Return a function that encodes a schema's values, including null."""
         if schema is None:
             raise DataException("An array or map requires a schema for its items")
-        present = self._compile_non_null(schema)
-        absent = "null" if schema.optional else None
+        write_non_null = self._compile_non_null(schema)
+        text_of_null = "null" if schema.optional else None
         if schema.default is not None and not self._options.ignore_defaults:
-            absent = present(schema.default)
-        return lambda value: absent if value is None else present(value)
+            text_of_null = write_non_null(schema.default)
+        return lambda value: text_of_null if value is None else write_non_null(value)
 
     def _compile_non_null(self, schema: Schema) -> Write:
-        plain = self._compile_logical(schema) or _PLAIN.get(schema.type)
-        if plain is not None:
-            return _check_type(schema, plain)
+        write_plain = self._compile_logical(schema) or _PLAIN.get(schema.type)
+        if write_plain is not None:
+            return _check_type(schema, write_plain)
         match schema.type:
             case Type.ARRAY:
                 return self._compile_array(schema)
@@ -83,17 +83,17 @@ class JsonSchemaWriter:
                 return None
 
     def _compile_array(self, schema: Schema) -> Write:
-        item = self.compile_writer(schema.value)
+        write_item = self.compile_writer(schema.value)
 
         def write(value: Any) -> str:
             if not isinstance(value, (list, tuple)):
                 raise _make_type_error(schema, value)
-            return f"[{','.join([item(each) or 'null' for each in value])}]"
+            return f"[{','.join([write_item(item) or 'null' for item in value])}]"
 
         return write
 
     def _compile_map(self, schema: Schema) -> Write:
-        key, item, is_object = (
+        write_key, write_value, is_object = (
             self.compile_writer(schema.key),
             self.compile_writer(schema.value),
             is_string_map(schema),
@@ -102,7 +102,7 @@ class JsonSchemaWriter:
         def write(value: Any) -> str:
             if not isinstance(value, dict):
                 raise _make_type_error(schema, value)
-            pairs = [(key(name) or "null", item(each) or "null") for name, each in value.items()]
+            pairs = [(write_key(name) or "null", write_value(each) or "null") for name, each in value.items()]
             if is_object:
                 return "{" + ",".join([f"{name}:{each}" for name, each in pairs]) + "}"
             return "[" + ",".join([f'{{"key":{name},"value":{each}}}' for name, each in pairs]) + "]"
@@ -112,34 +112,34 @@ class JsonSchemaWriter:
     def _compile_struct(self, schema: Schema) -> Write:
         fields = [
             (
-                f"{quote(each.name)}:",
-                getter(each, ignores_default=self._options.ignore_defaults),
-                self.compile_writer(each.schema),
+                f"{quote(field.name)}:",
+                getter(field, ignores_default=self._options.ignore_defaults),
+                self.compile_writer(field.schema),
             )
-            for each in schema.fields
+            for field in schema.fields
         ]
 
         def write(value: Any) -> str:
             _check_struct(schema, value)
-            texts = [(label, of(get(value))) for label, get, of in fields]
+            texts = [(label, write_field(get(value))) for label, get, write_field in fields]
             return "{" + ",".join([label + text for label, text in texts if text is not None]) + "}"
 
         return write
 
     def _compile_union(self, schema: Schema) -> Write:
         members = [
-            (getter(each, ignores_default=self._options.ignore_defaults), self.compile_writer(each.schema))
-            for each in schema.fields
+            (getter(field, ignores_default=self._options.ignore_defaults), self.compile_writer(field.schema))
+            for field in schema.fields
         ]
-        absent = "null" if schema.optional else None
+        text_of_null = "null" if schema.optional else None
 
         def write(value: Any) -> str | None:
             _check_struct(schema, value)
-            for get, of in members:
+            for get, write_member in members:
                 item = get(value)
                 if item is not None:
-                    return of(item)
-            return absent
+                    return write_member(item)
+            return text_of_null
 
         return write
 
@@ -151,11 +151,11 @@ def _check_struct(schema: Schema, value: Any) -> None:
         raise DataException("Mismatching schema.")
 
 
-def _check_type(schema: Schema, plain: Callable[[Any], str]) -> Write:
+def _check_type(schema: Schema, write_plain: Callable[[Any], str]) -> Write:
     def write(value: Any) -> str:
         if not has_class(schema, value):
             raise _make_type_error(schema, value)
-        return plain(value)
+        return write_plain(value)
 
     return write
 

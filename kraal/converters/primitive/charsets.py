@@ -46,9 +46,9 @@ def decode_text(data: bytes, charset: str) -> str:
         except UnicodeDecodeError:
             return _SURROGATES.sub(b"\xff", data).decode("utf-8", "replace")
     codec = charset
-    for mark, named in _BYTE_ORDER_MARKS.get(charset, ()):
-        codec = codec if codec != charset else named
+    for mark, mark_codec in _BYTE_ORDER_MARKS.get(charset, ()):
+        codec = codec if codec != charset else mark_codec
         if data.startswith(mark):
-            data, codec = data[len(mark) :], named
+            data, codec = data[len(mark) :], mark_codec
             break
     return data.decode(codec, "replace")

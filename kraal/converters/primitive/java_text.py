@@ -1,6 +1,6 @@
 """Column expressions that print values like Java's `toString`.
 
-Differences: schemaless objects and lists, which are VARIANTs, print as JSON (Java: `{a=1}`), and bytes stay unchanged
+Differences: schemaless objects and lists, which are VARIANTs, are printed as JSON (Java: `{a=1}`). Bytes stay unchanged
 (Java: `[B@5d5d9e5`, the address of the object).
 Source: Struct.toString (Kafka 4.4.0), AbstractCollection and AbstractMap of Java.
 """
@@ -43,11 +43,11 @@ def _make_struct_text(value: Column, schema: Schema) -> Column:
 
 
 def _make_item_text(value: Column, schema: Schema | None) -> Column:
-    return F.transform(value, lambda each: _replace_null(make_java_text(each, schema)))
+    return F.transform(value, lambda item: _replace_null(make_java_text(item, schema)))
 
 
 def _make_map_text(value: Column, schema: Schema) -> Column:
-    def pair(entry: Column) -> Column:
+    def make_entry(entry: Column) -> Column:
         key = make_java_text(entry.getField("key"), schema.key)
         return F.concat(
             _replace_null(key),
@@ -55,4 +55,4 @@ def _make_map_text(value: Column, schema: Schema) -> Column:
             _replace_null(make_java_text(entry.getField("value"), schema.value)),
         )
 
-    return F.transform(F.map_entries(value), pair)
+    return F.transform(F.map_entries(value), make_entry)

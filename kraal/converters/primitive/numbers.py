@@ -37,7 +37,7 @@ class NumberConverter(Converter):
     layout: ClassVar[struct.Struct]
     schema: ClassVar[Schema]
     sql_type: ClassVar[str]
-    make: ClassVar[Callable[[Any], Any]] = int
+    make_value: ClassVar[Callable[[Any], Any]] = int
     """Converts the unpacked number to the Connect value."""
 
     @override
@@ -64,7 +64,7 @@ class NumberConverter(Converter):
             return self.schema, None
         if len(data) != self.layout.size:
             raise DataException(self._deserialization_error)
-        return self.schema, type(self).make(self.layout.unpack(data)[0])
+        return self.schema, type(self).make_value(self.layout.unpack(data)[0])
 
     @property
     def _deserialization_error(self) -> str:
@@ -72,7 +72,7 @@ class NumberConverter(Converter):
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Return bytes; a column with a schema must have the converter's type, a column without one is cast."""
+        """Return bytes. A column with a schema must have the converter's type; a column without a schema is cast."""
         del topic
         if schema is not None and (schema.type is not self.schema.type or schema.name is not None):
             raise ValueError(f"Failed to serialize to {self.type_name} (was {schema.type.name}): ")
@@ -85,7 +85,7 @@ class NumberConverter(Converter):
         return self._unpack(value), F.when(is_invalid, F.lit(self._deserialization_error)), self.schema
 
     def _pack(self, number: Column) -> Column:
-        """Return the bytes of an integer: the last of its sixteen hexadecimal digits."""
+        """Return the bytes of an integer, from the last of its sixteen hexadecimal digits."""
         digits = F.lpad(F.hex(number.cast("bigint")), 16, "0")
         return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
 
@@ -128,22 +128,22 @@ class LongConverter(NumberConverter):
 
 
 class _FractionConverter(NumberConverter):
-    """Base class for floats; converts them to bits with Java functions, because Spark has none."""
+    """Base class for floats. Converts floats to bits with Java methods, because Spark has no such function."""
 
-    bits_of: ClassVar[str]
-    of_bits: ClassVar[str]
+    to_bits_method: ClassVar[str]
+    from_bits_method: ClassVar[str]
     bits_type: ClassVar[str]
 
     @override
     def _pack(self, number: Column) -> Column:
         not_null = F.coalesce(number, F.lit(0).cast(self.sql_type))
-        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), not_null)
+        bits = F.reflect(F.lit(self.java_name), F.lit(self.to_bits_method), not_null)
         return super()._pack(F.when(number.isNotNull(), bits))
 
     @override
     def _unpack(self, data: Column) -> Column:
         bits = F.coalesce(self._extend_sign(data), F.lit(0)).cast(self.bits_type)
-        text = F.reflect(F.lit(self.java_name), F.lit(self.of_bits), bits)
+        text = F.reflect(F.lit(self.java_name), F.lit(self.from_bits_method), bits)
         return F.when(self._has_width(data), text.cast(self.sql_type))
 
 
@@ -151,17 +151,17 @@ class FloatConverter(_FractionConverter):
     """Converter for 32-bit IEEE 754 numbers."""
 
     type_name, java_name, sql_type = "float", "java.lang.Float", "float"
-    bits_of, of_bits, bits_type = "floatToRawIntBits", "intBitsToFloat", "int"
+    to_bits_method, from_bits_method, bits_type = "floatToRawIntBits", "intBitsToFloat", "int"
     layout = struct.Struct(">f")
     schema = Schema(type=Type.FLOAT32, optional=True)
-    make = Float32
+    make_value = Float32
 
 
 class DoubleConverter(_FractionConverter):
     """Converter for 64-bit IEEE 754 numbers."""
 
     type_name, java_name, sql_type = "double", "java.lang.Double", "double"
-    bits_of, of_bits, bits_type = "doubleToRawLongBits", "longBitsToDouble", "bigint"
+    to_bits_method, from_bits_method, bits_type = "doubleToRawLongBits", "longBitsToDouble", "bigint"
     layout = struct.Struct(">d")
     schema = Schema(type=Type.FLOAT64, optional=True)
-    make = float
+    make_value = float

@@ -1,7 +1,7 @@
 """StringConverter: text in any charset that Spark supports. Source: StringConverter (Kafka 4.4.0).
 
-UTF-8, the default, is only a change of type and takes no time: invalid UTF-8 passes unchanged (Java replaces it by
-U+FFFD). In other charsets `?` replaces unencodable characters, as in Java.
+For UTF-8, the default, a conversion only changes the column's type, which takes no time. Invalid UTF-8 therefore
+passes unchanged (Java replaces it by U+FFFD). In other charsets, `?` replaces unencodable characters, as in Java.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StringConverter(Converter):
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes of the text; bytes pass unchanged, although Java prints their address."""
+        """Return the bytes of the text. Bytes pass unchanged, although Java prints the address of the array."""
         del topic, schema
         if value is None or isinstance(value, bytes):
             return value
@@ -96,6 +96,6 @@ class StringConverter(Converter):
             return value.cast("string"), None, OPTIONAL_STRING
         if self._charset == "US-ASCII":
             # Spark's own decoder fails the whole job at the first byte above 127.
-            latin = F.decode(value, "ISO-8859-1")
-            return F.regexp_replace(latin, r"[\x80-\xFF]", "\ufffd"), None, OPTIONAL_STRING
+            latin1 = F.decode(value, "ISO-8859-1")
+            return F.regexp_replace(latin1, r"[\x80-\xFF]", "\ufffd"), None, OPTIONAL_STRING
         return F.decode(value, self._charset), None, OPTIONAL_STRING

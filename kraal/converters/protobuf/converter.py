@@ -24,11 +24,11 @@ from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEADER_SIZE,
     Decode,
-    Described,
     Encode,
     Format,
+    GetVersion,
     RegistryConverter,
-    VersionOf,
+    TranslatedSchema,
     unreadable_error,
 )
 from kraal.plugins.api import Schema
@@ -47,43 +47,45 @@ class ProtobufFormat:
         del schema
         return False
 
-    def describe(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the .proto text for a Connect schema."""
         text, name = to_proto(schema, self.options)
-        return Described(SchemaText(self.kind, text), name)
+        return TranslatedSchema(SchemaText(self.kind, text), name)
 
-    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
+    def encoder(
+        self, schema: Schema | None, registered_schema: SchemaText, references: Mapping[str, SchemaText]
+    ) -> Encode:
         """Return a function that encodes values as message indexes and fields.
 
         Uses the first message if none has the name of the schema, which is possible in the latest schema of a subject.
         """
-        linked = _link(written, named)
+        linked = _link(registered_schema, references)
         _, name = to_proto(schema, self.options)
         assert schema is not None  # noqa: S101 - `to_proto` rejects None
         path = linked.find_path(name) or [0]
-        head = encode_indexes(path)
+        indexes = encode_indexes(path)
         try:
             write = ProtobufWriter(self.options).compile_root(schema, linked.message_at(path))
         except ProtoInvalid as exc:
             raise SerializationException(str(exc)) from exc
 
         def encode(value: Any) -> bytes:
-            out = bytearray(head)
+            out = bytearray(indexes)
             write(value, out)
             return bytes(out)
 
         return encode
 
     def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+        self, registered_schema: SchemaText, references: Mapping[str, SchemaText], get_version: GetVersion
     ) -> Decode:
-        """Return a function that decodes data to schema and value; the data contains the indexes of the message."""
-        linked = _link(written, named)
+        """Return a function that decodes data to schema and value. The data must start with the message indexes."""
+        linked = _link(registered_schema, references)
         reader, converters = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Convert]]()
 
         def add_converter(path: tuple[int, ...]) -> tuple[Any, Schema, Convert]:
             message = linked.message_at(path)
-            schema = connect_schema(message, self.options, read_version(message.full_name))
+            schema = connect_schema(message, self.options, get_version(message.full_name))
             converters[path] = message, schema, ProtobufReader(self.options).compile_root(message, schema)
             return converters[path]
 
@@ -98,11 +100,11 @@ class ProtobufFormat:
         return decode
 
 
-def _link(written: SchemaText, named: Mapping[str, SchemaText]) -> LinkedFile:
+def _link(registered_schema: SchemaText, references: Mapping[str, SchemaText]) -> LinkedFile:
     """Parse and link a schema. Raises SerializationException if it is invalid."""
     try:
-        files = {name: parse_proto(each.text) for name, each in named.items()}
-        return link(parse_proto(written.text), files)
+        files = {name: parse_proto(each.text) for name, each in references.items()}
+        return link(parse_proto(registered_schema.text), files)
     except ProtoInvalid as exc:
         raise SerializationException(f"Invalid Protobuf schema: {exc}") from exc
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.link import FieldType
+from kraal.converters.protobuf.well_known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.wire import FIXED, encode_zigzag, put_varint
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
 from kraal.plugins.values.java_time import MS_PER_DAY, from_epoch_day, split_timestamp
@@ -44,20 +44,20 @@ _LIMITS: Final = {
 def get_integer_encoder(field: FieldType) -> Put:
     """Return a function that encodes integers without a tag."""
     low, high = _LIMITS[field.kind]
-    fixed = FIXED.get(field.kind)
+    fixed_layout = FIXED.get(field.kind)
     bits = (
         64 if field.kind in {"int32", "int64", "uint64"} else 32
     )  # a negative int32 is written with 64 bits
     mask = (1 << bits) - 1
-    zigzags = field.kind.startswith("sint")
+    uses_zigzag = field.kind.startswith("sint")
 
     def write(value: Any, out: bytearray) -> None:
         if not low <= value <= high:
             raise DataException(f"{value} is out of range in field {field.name}; expected {low} to {high}")
-        if fixed is not None:
-            out += fixed.pack(value & mask if field.kind == "fixed32" else value)
+        if fixed_layout is not None:
+            out += fixed_layout.pack(value & mask if field.kind == "fixed32" else value)
         else:
-            put_varint(encode_zigzag(value) if zigzags else value & mask, out)
+            put_varint(encode_zigzag(value) if uses_zigzag else value & mask, out)
 
     return write
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, FILES_BY_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.model import (
     FIELD_META,
     ProtoEnum,
@@ -34,6 +33,13 @@ from kraal.converters.protobuf.names import (
     split_name,
 )
 from kraal.converters.protobuf.render import WRAPPERS_TEXT, render_file
+from kraal.converters.protobuf.well_known import (
+    DATE_TYPE,
+    DECIMAL_TYPE,
+    FILES_BY_TYPE,
+    TIME_TYPE,
+    TIMESTAMP_TYPE,
+)
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.model.schema import Schema, Type
 
@@ -99,10 +105,10 @@ class _Translator:
     def message(self, name: str, schema: Schema) -> ProtoMessage:
         message = ProtoMessage(check_name(name))
         index = 1
-        for each in schema.fields:
-            tag = each.schema.parameters.get(TAG)
+        for field in schema.fields:
+            tag = field.schema.parameters.get(TAG)
             number, index = (index, index + 1) if tag is None else (int(tag), index)
-            self._add_field(message, each.schema, scrub_name(each.name, self._options), number)
+            self._add_field(message, field.schema, scrub_name(field.name, self._options), number)
         return message
 
     def _add_field(
@@ -134,10 +140,10 @@ class _Translator:
 
     def _add_oneof(self, owner: ProtoMessage, schema: Schema) -> None:
         owner.oneofs.append(check_name(self._make_unqualified_name((schema.name or "")[len(UNION) + 1 :])))
-        at = len(owner.oneofs) - 1
-        for each in schema.fields:
-            number = int(each.schema.parameters.get(TAG, "0"))
-            self._add_field(owner, each.schema, scrub_name(each.name, self._options), number, at)
+        index = len(owner.oneofs) - 1
+        for field in schema.fields:
+            number = int(field.schema.parameters.get(TAG, "0"))
+            self._add_field(owner, field.schema, scrub_name(field.name, self._options), number, index)
 
     def _choose_field_label(self, schema: Schema) -> str:
         if schema.type in {Type.ARRAY, Type.MAP}:
@@ -157,12 +163,12 @@ class _Translator:
             owner.messages.append(entry)
         elif ENUM in schema.parameters:
             name = self._make_unqualified_name(schema.name)
-            if name not in {each.name for each in owner.enums}:
-                start = f"{ENUM}."
+            if name not in {enum.name for enum in owner.enums}:
+                prefix = f"{ENUM}."
                 values = [
-                    (each.removeprefix(start), int(number))
+                    (each.removeprefix(prefix), int(number))
                     for each, number in schema.parameters.items()
-                    if each.startswith(start)
+                    if each.startswith(prefix)
                 ]
                 owner.enums.append(ProtoEnum(check_name(name), values))
         elif kind in FILES_BY_TYPE and FILES_BY_TYPE[kind] not in self._file.imports:
@@ -174,11 +180,11 @@ class _Translator:
         """Return the type of a field; add metadata that Protobuf cannot express to `params`."""
         if schema.name in _LOGICAL:
             if schema.name == DECIMAL:
-                documented = {
+                decimal_params = {
                     "precision": schema.parameters.get(PRECISION),
                     "scale": schema.parameters.get("scale"),
                 }
-                params |= {key: text for key, text in documented.items() if text is not None}
+                params |= {key: text for key, text in decimal_params.items() if text is not None}
             return _LOGICAL[schema.name]
         match schema.type:
             case Type.ARRAY:
@@ -188,21 +194,21 @@ class _Translator:
             case Type.MAP:
                 return map_entry_name(self._make_unqualified_name(schema.name))
             case Type.STRUCT:
-                short = self._make_unqualified_name(schema.name)
-                return f"{short}Message" if short == name else short
+                message_name = self._make_unqualified_name(schema.name)
+                return f"{message_name}Message" if message_name == name else message_name
             case Type.STRING | Type.INT32 if ENUM in schema.parameters:
                 return schema.parameters[ENUM]
             case kind:
                 if kind in _NARROW:
                     params[CONNECT_TYPE] = _NARROW[kind]
-                plain = _PLAIN[kind]
+                scalar = _PLAIN[kind]
                 if kind in {Type.INT32, Type.INT64}:
-                    plain = schema.parameters.get(TYPE, plain)
+                    scalar = schema.parameters.get(TYPE, scalar)
                 if not (self._options.wrapper_for_nullables and schema.optional):
-                    return plain
+                    return scalar
                 if is_member and schema.parameters.get(WRAPPER) != "true":
-                    return plain
-                return f"google.protobuf.{_WRAPPER.get(plain, _WRAPPER[_PLAIN[kind]])}"
+                    return scalar
+                return f"google.protobuf.{_WRAPPER.get(scalar, _WRAPPER[_PLAIN[kind]])}"
 
     def _make_unqualified_name(self, name: str | None) -> str:
         """Return a name without its package; missing names become numbered default names."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kraal.converters.protobuf.known import load_known_files
 from kraal.converters.protobuf.model import (
     SCALARS,
     ProtoEnum,
@@ -18,6 +17,7 @@ from kraal.converters.protobuf.model import (
     ProtoInvalid,
     ProtoMessage,
 )
+from kraal.converters.protobuf.well_known import load_known_files
 from kraal.plugins.model.records import Float32
 from kraal.plugins.values.java_values import float32
 
@@ -118,13 +118,13 @@ class LinkedFile:
     def message_at(self, path: Iterable[int]) -> MessageType:
         """Return the message at a path of indexes. Raises ProtoInvalid."""
         messages, name = self.file.messages, self.file.package
-        for at in path:
-            if not 0 <= at < len(written := _index_messages(messages)):
+        for index in path:
+            if not 0 <= index < len(indexed := _index_messages(messages)):
                 raise ProtoInvalid(
                     f"the message indexes {list(path)} do not refer to a message of the schema"
                 )
-            name = f"{name}.{written[at].name}" if name else written[at].name
-            messages = written[at].messages
+            name = f"{name}.{indexed[index].name}" if name else indexed[index].name
+            messages = indexed[index].messages
         return self.messages[name]
 
     def find_path(self, full_name: str) -> list[int] | None:
@@ -134,25 +134,25 @@ class LinkedFile:
             return None
         messages, path = self.file.messages, []
         for part in full_name.removeprefix(f"{package}." if package else "").split("."):
-            written = _index_messages(messages)
-            at = next((at for at, each in enumerate(written) if each.name == part), None)
+            indexed = _index_messages(messages)
+            at = next((at for at, each in enumerate(indexed) if each.name == part), None)
             if at is None:
                 return None
             path.append(at)
-            messages = written[at].messages
+            messages = indexed[at].messages
         return path
 
 
 def _index_messages(messages: list[ProtoMessage]) -> list[ProtoMessage]:
     """Return the messages that have an index: all except the synthetic entries of `map<…>`."""
-    return [each for each in messages if not each.synthetic]
+    return [message for message in messages if not message.synthetic]
 
 
-def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> LinkedFile:
-    """Link a file; `named` contains the imported files by name. Raises ProtoInvalid."""
-    files = {**load_known_files(), **named}
+def link(file: ProtoFile, imported_files: Mapping[str, ProtoFile]) -> LinkedFile:
+    """Link a file. `imported_files` are the files that it can import, by name. Raises ProtoInvalid."""
+    files = {**load_known_files(), **imported_files}
     linker = _Linker()
-    for each in (*load_known_files().values(), *named.values(), file):
+    for each in (*load_known_files().values(), *imported_files.values(), file):
         linker.declare(each)
     linker.link_fields()
     return LinkedFile(_resolve_public_import(file, files), linker.messages)
@@ -179,16 +179,16 @@ class _Linker:
         for enum in enums:
             name = f"{space}.{enum.name}" if space else enum.name
             self._enums[name] = EnumType(name, enum.values, syntax == "proto2")
-        for each in messages:
-            name = f"{space}.{each.name}" if space else each.name
-            message = MessageType(name, oneofs=each.oneofs)
+        for declaration in messages:
+            name = f"{space}.{declaration.name}" if space else declaration.name
+            message = MessageType(name, oneofs=declaration.oneofs)
             self.messages[name] = message
-            self._unlinked.append((message, each, syntax))
-            self._declare(name, each.messages, each.enums, syntax)
+            self._unlinked.append((message, declaration, syntax))
+            self._declare(name, declaration.messages, declaration.enums, syntax)
 
     def link_fields(self) -> None:
-        for message, written, syntax in self._unlinked:
-            message.fields = [self._link_field(message, each, syntax) for each in written.fields]
+        for message, declaration, syntax in self._unlinked:
+            message.fields = [self._link_field(message, each, syntax) for each in declaration.fields]
             numbers = [each.number for each in message.fields]
             if len(set(numbers)) != len(numbers) or len({each.name for each in message.fields}) != len(
                 numbers
@@ -198,29 +198,31 @@ class _Linker:
     def _link_field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
         kind, message, enum = written.type, None, None
         if kind not in SCALARS:
-            declared = self._resolve(written.type, owner.full_name)
-            if isinstance(declared, MessageType):
-                kind, message = "message", declared
+            field_type = self._resolve(written.type, owner.full_name)
+            if isinstance(field_type, MessageType):
+                kind, message = "message", field_type
             else:
-                kind, enum = "enum", declared
-        repeated = written.label == "repeated"
-        optional = written.label == "optional"
-        single = not repeated
-        proto3 = syntax == "proto3"
-        has_presence = single and (kind == "message" or written.oneof is not None or optional or not proto3)
-        packed = written.options.get("packed", proto3) is True
+                kind, enum = "enum", field_type
+        is_repeated = written.label == "repeated"
+        is_optional = written.label == "optional"
+        is_single = not is_repeated
+        is_proto3 = syntax == "proto3"
+        has_presence = is_single and (
+            kind == "message" or written.oneof is not None or is_optional or not is_proto3
+        )
+        is_packed = written.options.get("packed", is_proto3) is True
         return FieldType(
             name=written.name,
             number=written.number,
             kind=kind,
-            repeated=repeated,
+            repeated=is_repeated,
             required=written.label == "required",
-            has_optional_label=optional,
-            proto3=proto3,
+            has_optional_label=is_optional,
+            proto3=is_proto3,
             has_presence=has_presence,
-            packed=repeated and packed and kind not in _NEVER_PACKED,
+            packed=is_repeated and is_packed and kind not in _NEVER_PACKED,
             oneof=None if written.oneof is None else owner.oneofs[written.oneof],
-            default=None if repeated else _get_absent_value(kind, enum, written.options.get("default")),
+            default=None if is_repeated else _get_absent_value(kind, enum, written.options.get("default")),
             meta=written.meta,
             message=message,
             enum=enum,

@@ -55,8 +55,8 @@ class ProtoField:
         meta = self.options.get(FIELD_META)
         params = meta.get("params", []) if isinstance(meta, dict) else []
         pairs = params if isinstance(params, list) else [params]
-        more = self.options.get(f"{FIELD_META}.params")
-        pairs = [*pairs, *(more if isinstance(more, list) else [more])]
+        more_params = self.options.get(f"{FIELD_META}.params")
+        pairs = [*pairs, *(more_params if isinstance(more_params, list) else [more_params])]
         return {
             str(each.get("key", "")): str(each.get("value", "")) for each in pairs if isinstance(each, dict)
         }
@@ -110,9 +110,9 @@ def map_entry_name(name: str) -> str:
 
 def map_field_name(name: str) -> str:
     """Return the name of the map field whose entries have this message name."""
-    space, dot, last = name.rpartition(".")
-    if not last.endswith("Entry"):
+    prefix, dot, message_name = name.rpartition(".")
+    if not message_name.endswith("Entry"):
         return name
-    short = last.removesuffix("Entry")
-    words = "".join(f"_{char}" if char.isascii() and char.isupper() else char for char in short)
-    return f"{space}{dot}{words.removeprefix('_').lower()}"
+    field_name = message_name.removesuffix("Entry")
+    words = "".join(f"_{char}" if char.isascii() and char.isupper() else char for char in field_name)
+    return f"{prefix}{dot}{words.removeprefix('_').lower()}"

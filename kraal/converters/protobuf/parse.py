@@ -208,8 +208,8 @@ class _Parser:
         self._tokens.expect("=")
         value = self._parse_value()
         if name in options:
-            before = options[name]
-            value = [*(before if isinstance(before, list) else [before]), value]
+            previous = options[name]
+            value = [*(previous if isinstance(previous, list) else [previous]), value]
         options[name] = value
         if end:
             self._tokens.expect(end)
@@ -265,8 +265,8 @@ class _Parser:
             tokens.skip(":")
             value = self._parse_value()
             if name in entries:
-                before = entries[name]
-                value = [*(before if isinstance(before, list) else [before]), value]
+                previous = entries[name]
+                value = [*(previous if isinstance(previous, list) else [previous]), value]
             entries[name] = value
             if not tokens.skip(","):
                 tokens.skip(";")

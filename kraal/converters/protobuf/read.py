@@ -1,8 +1,8 @@
 """Converts Protobuf messages to Connect values.
 
 A message type and its Connect schema are compiled to functions once.
-Implements https://docs.confluent.io/platform/current/schema-registry/connect.html; dates, times and decimals as in
-java.time.LocalTime and java.math.BigDecimal.
+Implements https://docs.confluent.io/platform/current/schema-registry/connect.html. Dates, times and decimals behave as
+in java.time.LocalTime and java.math.BigDecimal.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
-from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ProtobufOptions
 from kraal.converters.protobuf.to_connect import make_union_field
+from kraal.converters.protobuf.well_known import WRAPPERS
 from kraal.converters.protobuf.wire import MalformedMessage, Raw
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
@@ -44,15 +44,15 @@ class ProtobufReader:
         return self._compile_wrapper(message, schema)
 
     def _compile_struct(self, message: MessageType, schema: Schema) -> Convert:
-        schemas = {each.name: each.schema for each in schema.fields}
-        required = [each.name for each in message.fields if each.required]
+        schemas = {field.name: field.schema for field in schema.fields}
+        required = [field.name for field in message.fields if field.required]
         fields: list[tuple[str, str, Convert, Any, bool]] = []
         unions: list[tuple[str, Schema, list[tuple[str, Convert]]]] = []
         for oneof in message.oneofs:
-            members = [each for each in message.fields if each.oneof == oneof]
+            members = [field for field in message.fields if field.oneof == oneof]
             if members and not self._options.flatten_unions:
                 name = make_union_field(message, oneof, self._options)
-                member_schemas = {each.name: each.schema for each in schemas[name].fields}
+                member_schemas = {field.name: field.schema for field in schemas[name].fields}
                 unions.append(
                     (
                         name,
@@ -76,15 +76,15 @@ class ProtobufReader:
                     raise MalformedMessage(f"the required field {name} is missing")
             values: dict[str, Any] = {}
             for name, union, parts in unions:
-                for member, of in parts:
+                for member, convert_field in parts:
                     if member in raw:
-                        values[name] = Struct(union, {member: of(raw[member])})
-            for name, at, of, default, is_null in fields:
-                value = raw.get(at)
+                        values[name] = Struct(union, {member: convert_field(raw[member])})
+            for name, field_name, convert_field, default, is_null in fields:
+                value = raw.get(field_name)
                 if value is not None:
-                    values[name] = of(value)
+                    values[name] = convert_field(value)
                 elif not is_null:
-                    values[name] = of(default)
+                    values[name] = convert_field(default)
             return Struct(schema, values)
 
         return convert
@@ -94,17 +94,17 @@ class ProtobufReader:
         if field.repeated:
             return [], False
         value: Any = {} if field.kind == "message" else field.default
-        word = field.has_optional_label and field.oneof is None
-        null = field.kind == "message" or field.oneof is not None
-        null = null or (word and (field.proto3 or self._options.optional_for_proto2))
-        return value, null and not (self._options.struct_for_nulls and field.oneof is None)
+        is_optional = field.has_optional_label and field.oneof is None
+        is_null = field.kind == "message" or field.oneof is not None
+        is_null = is_null or (is_optional and (field.proto3 or self._options.optional_for_proto2))
+        return value, is_null and not (self._options.struct_for_nulls and field.oneof is None)
 
     def _compile_field(self, field: FieldType, schema: Schema) -> Convert:
         if schema.type is Type.MAP:
             return self._compile_map(field.inner, schema)
         if field.repeated:
-            item = self._compile_value(field, _make_required(schema.value))
-            return lambda values: [item(each) for each in values]
+            convert_item = self._compile_value(field, _make_required(schema.value))
+            return lambda values: [convert_item(value) for value in values]
         return self._compile_value(field, schema)
 
     def _compile_value(self, field: FieldType, schema: Schema) -> Convert:
@@ -112,8 +112,8 @@ class ProtobufReader:
             if schema.type is Type.INT32:
                 return _identity
             names = {number: name for name, number in reversed(field.enum.values)}
-            unknown = f"UNKNOWN_ENUM_VALUE_{field.enum.name}_"
-            return lambda number: names.get(number) or f"{unknown}{number}"
+            unknown_prefix = f"UNKNOWN_ENUM_VALUE_{field.enum.name}_"
+            return lambda number: names.get(number) or f"{unknown_prefix}{number}"
         if field.message is not None:
             if schema.name in _LOGICAL and schema.type is not Type.STRUCT:
                 return _LOGICAL[schema.name]
@@ -126,20 +126,22 @@ class ProtobufReader:
     def _compile_wrapper(self, message: MessageType, schema: Schema) -> Convert:
         field = message.fields[0]
         assert message.full_name in WRAPPERS  # noqa: S101 - no other message has the schema of a scalar
-        of = self._compile_value(field, schema)
-        return lambda raw: of(raw.get("value", field.default))
+        convert_value = self._compile_value(field, schema)
+        return lambda raw: convert_value(raw.get("value", field.default))
 
     def _compile_map(self, entry: MessageType, schema: Schema) -> Convert:
         key, value = entry.fields
-        of_key = self._compile_field(key, _make_required(schema.key))
-        of_value = self._compile_field(value, _make_required(schema.value))
-        no_key = {} if key.kind == "message" else key.default
-        no_value = {} if value.kind == "message" else value.default
+        convert_key = self._compile_field(key, _make_required(schema.key))
+        convert_value = self._compile_field(value, _make_required(schema.value))
+        default_key = {} if key.kind == "message" else key.default
+        default_value = {} if value.kind == "message" else value.default
 
         def convert(entries: list[Raw]) -> dict[Any, Any]:
             return {
-                as_key(of_key(each.get("key", no_key))): of_value(each.get("value", no_value))
-                for each in entries
+                as_key(convert_key(entry.get("key", default_key))): convert_value(
+                    entry.get("value", default_value)
+                )
+                for entry in entries
             }
 
         return convert

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.model import ProtoEnum, ProtoField, ProtoFile, ProtoMessage
+from kraal.converters.protobuf.well_known import WRAPPERS
 
 _VALUE_FIRST: Final = frozenset({"precision", "scale"})
 """Parameters whose value is rendered before the key."""
@@ -45,9 +45,9 @@ def render_file(file: ProtoFile) -> str:
 
 def _render_message(message: ProtoMessage) -> str:
     text = f"message {message.name} {{"
-    plain = [each for each in message.fields if each.oneof is None]
-    text += _render_section(map(_render_field, plain))
-    text += _render_section(_render_oneof(message, at) for at in range(len(message.oneofs)))
+    plain_fields = [field for field in message.fields if field.oneof is None]
+    text += _render_section(map(_render_field, plain_fields))
+    text += _render_section(_render_oneof(message, index) for index in range(len(message.oneofs)))
     text += _render_section([*map(_render_message, message.messages), *map(_render_enum, message.enums)])
     return f"{text}}}\n"
 
@@ -61,9 +61,9 @@ def _indent(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.removesuffix("\n").split("\n"))
 
 
-def _render_oneof(message: ProtoMessage, at: int) -> str:
-    fields = [_render_field(each) for each in message.fields if each.oneof == at]
-    return f"oneof {message.oneofs[at]} {{{_render_section(fields)}}}\n" if fields else ""
+def _render_oneof(message: ProtoMessage, index: int) -> str:
+    fields = [_render_field(field) for field in message.fields if field.oneof == index]
+    return f"oneof {message.oneofs[index]} {{{_render_section(fields)}}}\n" if fields else ""
 
 
 def _render_enum(enum: ProtoEnum) -> str:
@@ -83,8 +83,8 @@ def _render_meta(params: dict[str, str]) -> str:
         pair = [f'key: "{_escape(key)}"', f'value: "{_escape(value)}"']
         first, second = reversed(pair) if key in _VALUE_FIRST else pair
         items.append(f"{{\n{_indent(f'{first},')}{_indent(second)}}}")
-    joined = ",\n".join(items)
-    parameters = f"params: [\n{_indent(joined)}]"
+    joined_items = ",\n".join(items)
+    parameters = f"params: [\n{_indent(joined_items)}]"
     return f" [(confluent.field_meta) = {{\n{_indent(parameters)}}}]"
 
 

@@ -10,7 +10,6 @@ import contextlib
 from dataclasses import replace
 from typing import Final
 
-from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE, WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.model import map_field_name
 from kraal.converters.protobuf.names import (
@@ -23,6 +22,7 @@ from kraal.converters.protobuf.names import (
     WRAPPER,
     ProtobufOptions,
 )
+from kraal.converters.protobuf.well_known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE, WRAPPERS
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.model.schema import Field, Schema, Type
 
@@ -51,7 +51,7 @@ def connect_schema(message: MessageType, options: ProtobufOptions, version: int 
 
 
 def get_wrapped_schema(message: MessageType) -> Schema:
-    """Return the schema of the value of a wrapper."""
+    """Return the schema of the value in a wrapper message."""
     kind = WRAPPERS[message.full_name]
     return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
 
@@ -78,9 +78,10 @@ class _Translator:
         self._enclosing.append(message)
         fields = []
         for oneof in message.oneofs:
-            members = [each for each in message.fields if each.oneof == oneof]
+            members = [field for field in message.fields if field.oneof == oneof]
             member_fields = [
-                Field(name=each.name, schema=self._translate_field(each, is_member=True)) for each in members
+                Field(name=member.name, schema=self._translate_field(member, is_member=True))
+                for member in members
             ]
             if self._options.flatten_unions:
                 fields += member_fields
@@ -91,9 +92,9 @@ class _Translator:
                 )
                 fields.append(Field(name=make_union_field(message, oneof, self._options), schema=union))
         fields += [
-            Field(name=each.name, schema=self._translate_field(each, is_member=False))
-            for each in message.fields
-            if each.oneof is None
+            Field(name=field.name, schema=self._translate_field(field, is_member=False))
+            for field in message.fields
+            if field.oneof is None
         ]
         self._enclosing.pop()
         struct = Schema(
@@ -135,16 +136,18 @@ class _Translator:
             )
         if field.message is not None:
             return replace(self._translate_message(field, field.message), optional=True)
-        plain = _PLAIN.get(field.kind)
-        if plain is None:
-            whole = Type.INT32 if field.kind in _INT32 else Type.INT64
-            narrow = _NARROW.get(field.meta.get(CONNECT_TYPE, "")) if whole is Type.INT32 else None
-            if narrow is not None:
-                return Schema(type=narrow)
-            return Schema(
-                type=whole, parameters={} if field.kind in {"int32", "int64"} else {TYPE: field.kind}
+        plain_type = _PLAIN.get(field.kind)
+        if plain_type is None:
+            integer_type = Type.INT32 if field.kind in _INT32 else Type.INT64
+            narrow_type = (
+                _NARROW.get(field.meta.get(CONNECT_TYPE, "")) if integer_type is Type.INT32 else None
             )
-        return Schema(type=plain)
+            if narrow_type is not None:
+                return Schema(type=narrow_type)
+            return Schema(
+                type=integer_type, parameters={} if field.kind in {"int32", "int64"} else {TYPE: field.kind}
+            )
+        return Schema(type=plain_type)
 
     def _translate_message(self, field: FieldType, message: MessageType) -> Schema:
         full_name = message.full_name

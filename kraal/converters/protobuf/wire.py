@@ -127,16 +127,16 @@ class MessageReader:
 
     def _make_table(self, message: MessageType) -> dict[int, _Step]:
         steps: dict[int, _Step] = {}
-        for each in message.fields:
+        for field in message.fields:
             siblings = tuple(
                 other.name
                 for other in message.fields
-                if other is not each and other.oneof == each.oneof and each.oneof is not None
+                if other is not field and other.oneof == field.oneof and field.oneof is not None
             )
-            wire = wire_type(each.kind)
-            steps[each.number << 3 | wire] = partial(self._make_reader(each), each, siblings)
-            if each.repeated and wire != BYTES:
-                steps[each.number << 3 | BYTES] = partial(_read_packed, each, ())
+            field_wire_type = wire_type(field.kind)
+            steps[field.number << 3 | field_wire_type] = partial(self._make_reader(field), field, siblings)
+            if field.repeated and field_wire_type != BYTES:
+                steps[field.number << 3 | BYTES] = partial(_read_packed, field, ())
         return steps
 
     def _make_reader(
@@ -193,12 +193,12 @@ def _read_packed(
 
 def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
     """Return a value, or None for an unknown number of a closed enum, and the position after it."""
-    fixed = FIXED.get(field.kind)
-    if fixed is not None:
-        if at + fixed.size > end:
+    fixed_layout = FIXED.get(field.kind)
+    if fixed_layout is not None:
+        if at + fixed_layout.size > end:
             raise MalformedMessage("truncated message: it ends inside a number")
-        number = fixed.unpack_from(data, at)[0]
-        return (Float32(number) if field.kind == "float" else number), at + fixed.size
+        number = fixed_layout.unpack_from(data, at)[0]
+        return (Float32(number) if field.kind == "float" else number), at + fixed_layout.size
     raw, at = read_varint(data, at, end)
     if field.kind not in _TEXTS:
         return _INTEGERS[field.kind](field, raw), at
@@ -253,12 +253,12 @@ def _skip_field(tag: int, data: bytes, at: int, end: int, level: int) -> int:
             at += 4
         case 3:
             while True:
-                inner, at = read_varint(data, at, end)
-                if inner & 7 == _END_GROUP:
-                    if inner >> 3 != tag >> 3:
+                inner_tag, at = read_varint(data, at, end)
+                if inner_tag & 7 == _END_GROUP:
+                    if inner_tag >> 3 != tag >> 3:
                         raise MalformedMessage("an end tag matches no group")
                     return at
-                at = _skip_field(inner, data, at, end, level + 1)
+                at = _skip_field(inner_tag, data, at, end, level + 1)
         case other:
             raise MalformedMessage(f"unknown wire type {other}")
     if at > end:

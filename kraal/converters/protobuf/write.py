@@ -2,7 +2,7 @@
 
 A schema and a message type are compiled to functions once. Fields are matched by name, so the message can differ from
 the translated schema: it can be the latest schema of a subject. As in Java, fields are written in the order of their
-numbers, so the bytes equal Java's. Values that proto3 cannot distinguish from absent ones are not written.
+numbers, so the bytes equal Java's. Default values of fields without presence are not written.
 Source: https://protobuf.dev/programming-guides/encoding. Implements
 https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
@@ -14,9 +14,9 @@ from math import copysign
 from typing import Any, Final
 
 from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, get_integer_encoder
-from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrub_name
+from kraal.converters.protobuf.well_known import WRAPPERS
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
 from kraal.plugins.model.records import DataException, Struct, getter
 from kraal.plugins.model.schema import Schema, Type
@@ -71,7 +71,7 @@ class ProtobufWriter:
     def _compile_members(
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
-        """Return number, getter and encoder of each member of a oneof; only the first set member is written."""
+        """Return the number, getter and encoder of each member of a oneof. Only the first set member is written."""
         writers = [
             (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
         ]
@@ -83,8 +83,8 @@ class ProtobufWriter:
                 return None
             if not isinstance(inner, Struct):
                 raise _make_type_error(union, inner)
-            for member, of in writers:
-                item = of(inner)
+            for member, get_member in writers:
+                item = get_member(inner)
                 if item is not None:
                     return item if member == name else None
             raise DataException(f"No field of the union {union.name} is set; expected one")
@@ -93,8 +93,10 @@ class ProtobufWriter:
             field = message.field(scrub_name(each.name, self._options))
             if field is not None:
                 name = each.name
-                put = self._compile_field(each.schema, field)
-                members.append((field.number, lambda value, name=name: encode_member(value, name), put))
+                put_member = self._compile_field(each.schema, field)
+                members.append(
+                    (field.number, lambda value, name=name: encode_member(value, name), put_member)
+                )
         return members  # type: ignore[return-value]
 
     def _compile_field(self, schema: Schema, field: FieldType) -> Put:
@@ -140,14 +142,14 @@ class ProtobufWriter:
             return _add_size(self._compile_body(schema, field, field.message))
         if field.enum is not None:
             return _compile_enum(schema, field)
-        fits = {
+        is_compatible = {
             "float": schema.type in _FLOATS,
             "double": schema.type in _FLOATS,
             "bool": schema.type is Type.BOOLEAN,
             "string": schema.type is Type.STRING,
             "bytes": schema.type is Type.BYTES,
         }.get(field.kind, schema.type in _INTEGERS)
-        if not fits or schema.name in LOGICAL:
+        if not is_compatible or schema.name in LOGICAL:
             raise _make_incompatible_error(schema, field)
         put = PUTS.get(field.kind) or get_integer_encoder(field)
 
@@ -227,21 +229,21 @@ def _omit_default_enum(tag: bytes, put: Put, field: FieldType) -> Put:
 
 
 def _compile_items(schema: Schema, field: FieldType, put: Put) -> Put:
-    tag, packed = _encode_tag(field), field.packed
+    tag, is_packed = _encode_tag(field), field.packed
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
             raise _make_type_error(schema, value)
         if None in value:
             raise DataException(f"The repeated Protobuf field {field.name} cannot hold null")
-        if not packed:
-            for each in value:
+        if not is_packed:
+            for item in value:
                 out += tag
-                put(each, out)
+                put(item, out)
         elif value:
             body = bytearray()
-            for each in value:
-                put(each, body)
+            for item in value:
+                put(item, body)
             out += tag
             put_varint(len(body), out)
             out += body
@@ -285,8 +287,8 @@ def _compile_enum(schema: Schema, field: FieldType) -> Put:
 
 def _compile_logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
     puts = [
-        (each.name, _add_tag(each, PUTS.get(each.kind) or get_integer_encoder(each)))
-        for each in message.fields
+        (field.name, _add_tag(field, PUTS.get(field.kind) or get_integer_encoder(field)))
+        for field in message.fields
     ]
 
     def write(value: Any, out: bytearray) -> None:

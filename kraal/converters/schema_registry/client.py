@@ -1,7 +1,7 @@
 """Schema registry client of the converters: wraps confluent-kafka's client and translates its results and errors.
 
-Converters are pickled to Spark's processes; the client and its cache are not: each process creates its own. The client
-is imported on first use, because the import takes a third of a second.
+Pickled converters do not contain the client and its cache; each of Spark's processes creates its own. The client is
+imported on first use, because the import takes a third of a second.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Settings:
     """Settings of the connection to the registry. `repr` hides secrets."""
 
     urls: tuple[str, ...]
-    """Without user and password."""
+    """The URLs of the registry, without user and password."""
     user_info: Password | None = None
     token: Password | None = None
     timeout_s: float = 60.0
@@ -99,11 +99,16 @@ class Settings:
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Settings:
         """Create the settings from a converter's parsed config; register secrets for redaction. Raises ValueError."""
-        urls, in_url = _split_user_info(parsed[keys.URL])
-        configured, token = _get_secret_text(parsed[keys.USER_INFO]), _get_secret_text(parsed[keys.TOKEN])
-        user_info = configured if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else in_url
-        secrets.add(configured, token, user_info)
-        if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in configured:
+        urls, url_credentials = _split_user_info(parsed[keys.URL])
+        configured_credentials, token = (
+            _get_secret_text(parsed[keys.USER_INFO]),
+            _get_secret_text(parsed[keys.TOKEN]),
+        )
+        user_info = (
+            configured_credentials if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else url_credentials
+        )
+        secrets.add(configured_credentials, token, user_info)
+        if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in configured_credentials:
             raise ValueError(f"{keys.USER_INFO} must have the form user:password")
         if parsed[keys.TOKEN_SOURCE] and not token:
             raise ValueError(f"{keys.TOKEN} is required with {keys.TOKEN_SOURCE}=STATIC_TOKEN")
@@ -148,14 +153,14 @@ def _get_secret_text(secret: Password | None) -> str:
 
 def _split_user_info(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return the URLs without user and password, and the user and password of the first URL."""
-    first = urlsplit(urls[0])
+    first_url = urlsplit(urls[0])
     user_info = None
-    if first.username is not None:
-        user_info = f"{unquote(first.username)}:{unquote(first.password or '')}"
-    plain = [
+    if first_url.username is not None:
+        user_info = f"{unquote(first_url.username)}:{unquote(first_url.password or '')}"
+    plain_urls = [
         urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) for parts in map(urlsplit, urls)
     ]
-    return tuple(plain), user_info
+    return tuple(plain_urls), user_info
 
 
 def check_installed() -> None:
@@ -186,22 +191,24 @@ class SchemaRegistry:
         )
 
     def version(self, schema_id: int, subject: str, operation: str) -> int | None:
-        """Return the version of a subject that has an ID, or None. Raises the same errors as `schema`."""
+        """Return the version of a schema in a subject, or None. Raises the same errors as `schema`."""
         versions = self._request(
             operation, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
         )
-        return next((each.version for each in versions if each.subject == subject), None)
+        return next((version.version for version in versions if version.subject == subject), None)
 
     def register(self, subject: str, schema: SchemaText, operation: str, *, normalize: bool) -> int:
         """Register a schema under a subject and return its ID. Raises the same errors as `schema`."""
-        theirs = _to_registry_schema(schema)
-        return self._request(operation, lambda client: client.register_schema(subject, theirs, normalize))
+        registry_schema = _to_registry_schema(schema)
+        return self._request(
+            operation, lambda client: client.register_schema(subject, registry_schema, normalize)
+        )
 
     def look_up_id(self, subject: str, schema: SchemaText, operation: str, *, normalize: bool) -> int:
         """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
-        theirs = _to_registry_schema(schema)
+        registry_schema = _to_registry_schema(schema)
         schema_id = self._request(
-            operation, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id
+            operation, lambda client: client.lookup_schema(subject, registry_schema, normalize).schema_id
         )
         return int(schema_id or 0)
 
@@ -211,7 +218,7 @@ class SchemaRegistry:
         return int(version.schema_id or 0), _from_registry_schema(version.schema)
 
     def referenced_schemas(self, schema: SchemaText, operation: str) -> dict[str, SchemaText]:
-        """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
+        """Return all directly or indirectly referenced schemas by name. Raises the same errors as `schema`."""
         schemas: dict[str, SchemaText] = {}
         self._collect_references(schema, operation, schemas, 0)
         return schemas
@@ -219,18 +226,18 @@ class SchemaRegistry:
     def _collect_references(
         self, schema: SchemaText, operation: str, schemas: dict[str, SchemaText], level: int
     ) -> None:
-        for each in schema.references:
-            if each.name in schemas or level > _MAX_LEVELS:
+        for reference in schema.references:
+            if reference.name in schemas or level > _MAX_LEVELS:
                 continue
-            subject, version = each.subject, each.version
-            part = self._request(
+            subject, version = reference.subject, reference.version
+            referenced_schema = self._request(
                 operation,
                 lambda client, subject=subject, version=version: _from_registry_schema(  # type: ignore[misc]
                     client.get_version(subject, version, deleted=True).schema
                 ),
             )
-            self._collect_references(part, operation, schemas, level + 1)
-            schemas[each.name] = part
+            self._collect_references(referenced_schema, operation, schemas, level + 1)
+            schemas[reference.name] = referenced_schema
 
     def _request(self, operation: str, call: Callable[[SchemaRegistryClient], T]) -> T:
         import httpx2  # noqa: PLC0415 - heavy; loaded with the client
@@ -267,14 +274,17 @@ class SchemaRegistry:
 
 
 def _from_registry_schema(schema: Any) -> SchemaText:
-    named = tuple(
+    references = tuple(
         Reference(str(each.name), str(each.subject), int(each.version)) for each in schema.references or ()
     )
-    return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", named)
+    return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", references)
 
 
 def _to_registry_schema(schema: SchemaText) -> Any:
     from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - heavy
 
-    named = [SchemaReference(each.name, each.subject, each.version) for each in schema.references]
-    return Schema(schema.text, schema.kind, named)
+    references = [
+        SchemaReference(reference.name, reference.subject, reference.version)
+        for reference in schema.references
+    ]
+    return Schema(schema.text, schema.kind, references)

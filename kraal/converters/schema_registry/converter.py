@@ -1,7 +1,7 @@
 """Base of the converters with a schema registry: schema IDs, framing, caching.
 
 Bytes: 0, the schema ID as int32 (big endian), and the value as encoded by its format. The converter fetches each schema
-once and compiles it to a function; it sends requests to the registry only for schemas that are not in its caches.
+once and compiles it to a function. It sends requests to the registry only for schemas that are not in its caches.
 Implements "Wire format" of the Confluent documentation:
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
@@ -45,7 +45,7 @@ Encode = Callable[[Any], bytes]
 """Returns the bytes of a value without the header. Raises DataException."""
 Decode = Callable[[bytes], tuple[Schema | None, Any]]
 """Decodes schema and value from bytes that include the header. Raises SerializationException and DataException."""
-VersionOf = Callable[[str | None], int | None]
+GetVersion = Callable[[str | None], int | None]
 """Returns the registry's version of the schema with this record name. Raises the registry's errors."""
 
 
@@ -56,7 +56,7 @@ def unreadable_error(title: str, data: bytes, reason: object) -> SerializationEx
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class TranslatedSchema:
     """A Connect schema translated to a format."""
 
     schema: SchemaText
@@ -78,16 +78,18 @@ class Format(Protocol):
     def writes_null(self, schema: Schema | None) -> bool:
         """Return whether null is encoded instead of a tombstone. Raises DataException if null is not allowed."""
 
-    def describe(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the schema to register for a Connect schema."""
 
-    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
+    def encoder(
+        self, schema: Schema | None, registered_schema: SchemaText, references: Mapping[str, SchemaText]
+    ) -> Encode:
         """Return a function that encodes the values of a Connect schema with a registered schema."""
 
     def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], parse_version: VersionOf
+        self, registered_schema: SchemaText, references: Mapping[str, SchemaText], get_version: GetVersion
     ) -> Decode:
-        """Return a function that decodes the values of a registered schema. `parse_version` returns its version."""
+        """Return a function that decodes values. `get_version` returns the registered version of the schema."""
 
 
 class RegistryConverter(Converter):
@@ -212,29 +214,31 @@ class RegistryConverter(Converter):
     def _make_encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
         described = self._format.describe(schema)
-        subject, written = self._make_subject_name(topic, described.name), described.schema
+        subject, registered_schema = self._make_subject_name(topic, described.name), described.schema
         if self._auto_registers:
-            operation = f"cannot register {title} schema under subject {subject}: {written.text}"
-            schema_id = registry.register(subject, written, operation, normalize=self._normalize)
+            operation = f"cannot register {title} schema under subject {subject}: {registered_schema.text}"
+            schema_id = registry.register(subject, registered_schema, operation, normalize=self._normalize)
         elif self._uses_latest:
             operation = f"cannot get the latest {title} schema of subject {subject}"
-            schema_id, written = registry.latest_schema(subject, operation)
+            schema_id, registered_schema = registry.latest_schema(subject, operation)
         else:
-            operation = f"cannot find {title} schema under subject {subject}: {written.text}"
-            schema_id = registry.look_up_id(subject, written, operation, normalize=self._normalize)
-        self._check_schema_type(written, schema_id)
-        named = registry.referenced_schemas(written, operation)
-        return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(schema, written, named)
+            operation = f"cannot find {title} schema under subject {subject}: {registered_schema.text}"
+            schema_id = registry.look_up_id(subject, registered_schema, operation, normalize=self._normalize)
+        self._check_schema_type(registered_schema, schema_id)
+        references = registry.referenced_schemas(registered_schema, operation)
+        return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(
+            schema, registered_schema, references
+        )
 
     def _make_decoder(self, topic: str, schema_id: int) -> Decode:
         title, registry = self._format.title, self._registry
         operation = f"cannot get the {title} schema with ID {schema_id} of a {self._part}"
         subject = self._make_subject_name(topic, None) if self._strategy == keys.TOPIC_NAME else None
-        written = registry.schema(schema_id, subject, operation)
-        self._check_schema_type(written, schema_id)
-        named = registry.referenced_schemas(written, operation)
+        registered_schema = registry.schema(schema_id, subject, operation)
+        self._check_schema_type(registered_schema, schema_id)
+        references = registry.referenced_schemas(registered_schema, operation)
 
-        def read_version(name: str | None) -> int | None:
+        def get_version(name: str | None) -> int | None:
             version_subject = subject or self._make_subject_name(topic, name)
             return registry.version(
                 schema_id,
@@ -242,12 +246,12 @@ class RegistryConverter(Converter):
                 f"cannot get the version of {title} schema {schema_id} in subject {version_subject}",
             )
 
-        return self._format.decoder(written, named, read_version)
+        return self._format.decoder(registered_schema, references, get_version)
 
-    def _check_schema_type(self, written: SchemaText, schema_id: int) -> None:
-        if written.kind != self._format.kind:
+    def _check_schema_type(self, registered_schema: SchemaText, schema_id: int) -> None:
+        if registered_schema.kind != self._format.kind:
             raise SerializationException(
-                f"the schema with ID {schema_id} has the type {written.kind}, not {self._format.kind}"
+                f"the schema with ID {schema_id} has the type {registered_schema.kind}, not {self._format.kind}"
             )
 
     def _make_subject_name(self, topic: str, name: str | None) -> str:

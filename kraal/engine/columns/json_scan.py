@@ -1,9 +1,9 @@
 """Parses JSON of a given form with a Java function in Spark's JVM, which covers most records.
 
-It parses a document only if writing its value results in the same bytes: fields in order, no whitespace, numbers as
-Java writes them, strings without escapes, no negative zero. It returns null for any other document, which Spark's
-slower `from_json` parses instead. So it only affects the speed: `from_json` would return the same values. The class is
-compiled when a session first uses it (`kraal.engine.session.janino`).
+The function parses a document only if writing its value results in the same bytes: fields in order, no whitespace,
+numbers as Java writes them, strings without escapes, no negative zero. It returns null for any other document, which
+Spark's slower `from_json` parses instead. So the function affects only the speed: `from_json` would return the same
+values. The class is compiled when a session first uses it (`kraal.engine.session.janino`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def can_scan(schema: Schema) -> bool:
     if schema.type is not Type.STRUCT:
         return False
     return bool(schema.fields) and all(
-        _NAME.fullmatch(each.name) is not None and (each.schema.type in _SINGLE or can_scan(each.schema))
-        for each in schema.fields
+        _NAME.fullmatch(field.name) is not None and (field.schema.type in _SINGLE or can_scan(field.schema))
+        for field in schema.fields
     )
 
 

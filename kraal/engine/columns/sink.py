@@ -7,10 +7,10 @@ differently. A Java function parses most such documents, and no others (`json_sc
 rest. Text and bytes always have the same schema. JSON without schemas is assumed to have the form of the sample, with
 the same comparison; a field that is null in the sample is assumed to be a string.
 
-A row with a different form is in doubt, like one that a transform may reject (`kraal.plugins.model.columns`): such a
-batch is repeated record by record. So the column path does not implement `errors.*`: a batch without doubts has no
-errors, and the record path handles those of any other. After a batch with doubts, further batches take the record path
-directly, twice as many each time, so that the overhead for a topic with mixed records is small.
+A row with a different form is in doubt, like one that a transform may reject (`kraal.plugins.model.columns`): a batch
+with such a row is repeated record by record. So the column path does not implement `errors.*`: a batch without doubts
+has no errors, and the record path handles the errors of other batches. After a batch with doubts, further batches take
+the record path directly, twice as many each time, so that the overhead for a topic with mixed records is small.
 
 A sink must not receive rows of a batch that is repeated. A sink that has no output if its DataFrame cannot be computed
 (`SinkTask.all_or_nothing`) receives the DataFrame directly; for any other sink, the rows are computed and persisted
@@ -80,16 +80,17 @@ class SinkColumns:
     _skipped: int = 0
     """Number of further batches that take the record path."""
     _next: int = 1
+    """Number of batches to skip after the next batch with doubts."""
 
     @staticmethod
     def of(steps: Steps, value_form: SinkValues) -> SinkColumns | None:
         """Return the column path for a connector; None if none of its batches can have a column form."""
         headers = steps.headers
-        any_header = headers.reads_any_header and declares(
+        reads_any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
-        is_known = any_header and None not in _formats(steps)
-        return SinkColumns(steps, value_form) if is_known else None
+        has_column_form = reads_any_header and None not in _formats(steps)
+        return SinkColumns(steps, value_form) if has_column_form else None
 
     def write(self, raw: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool) -> bool:
         """Write a batch, which `raw` returns by topic, through the sink; return False if it must take the record path.
@@ -100,13 +101,13 @@ class SinkColumns:
             self._skipped -= 1
             return False
         frame = self._frame(raw())
-        wrote = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
-        if wrote:
+        is_written = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
+        if is_written:
             self._next = 1
         else:
             self._samples, self._skipped = {}, self._next
             self._next = min(self._next * 2, _MAX_SKIPPED)
-        return wrote
+        return is_written
 
     def _frame(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
         """Return the DataFrame of all topics for the sink; None if there is no column form."""
@@ -161,15 +162,19 @@ class SinkColumns:
         timestamp = F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("timestamp")
         headers = F.when(F.size("headers") > 0, F.col("headers")).alias("headers")
         columns = [*map(F.col, _FRAME_COLUMNS[:3]), timestamp, headers]
-        columns += [F.col("key"), F.col("value"), *(c for each in parts for c in each.columns())]
-        raw = raw.select("*", *(scan for each in parts for scan in each.scans()))
+        columns += [
+            F.col("key"),
+            F.col("value"),
+            *(column for reading in parts for column in reading.columns()),
+        ]
+        raw = raw.select("*", *(scan for reading in parts for scan in reading.scans()))
         # A non-deterministic column prevents the optimizer from parsing the JSON repeatedly, as for the filter.
         read = raw.select(*columns, F.spark_partition_id().alias("_part"))
         doubt = F.col("_part") < 0
-        for each in (*out.doubts, *text_doubts(out.key), *text_doubts(out.value)):
-            doubt = doubt | each()
-        sure = _fail_on_doubts(read, doubt)
-        return sure.select(
+        for expression in (*out.doubts, *text_doubts(out.key), *text_doubts(out.value)):
+            doubt = doubt | expression()
+        checked = _fail_on_doubts(read, doubt)
+        return checked.select(
             F.lit(out.topic).alias("topic"),
             *_FRAME_COLUMNS[1:],
             make_sink_column(out.key, self.value_form).alias("key"),
@@ -210,7 +215,7 @@ def _fail_on_doubts(read: DataFrame, doubt: Column) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _PartReading:
-    """How a key or value is read."""
+    """The expressions that read a key or value."""
 
     part: Part
     doubts: tuple[Expression, ...] = ()
@@ -271,9 +276,9 @@ def _read_json_part(
 
     def columns() -> list[Column]:
         payload = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
-        begun = F.concat(F.lit('{"payload":'), payload)
-        as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
-        document = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
+        envelope = F.concat(F.lit('{"payload":'), payload)
+        as_sample = F.when(F.startswith(raw(), F.lit(prefix)), envelope)
+        document = F.when(unread(), F.concat(envelope, F.lit("}")) if schemaless else as_sample)
         # The options prevent Spark from eliminating to_json(from_json(…)).
         read = F.from_json(document, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
         return [*([F.col(scan)] if scans else []), document.alias(text), F.when(unread(), read).alias(parsed)]
@@ -285,8 +290,8 @@ def _read_json_part(
     def doubt() -> Column:
         rewritten = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
         condition = unread() & ~F.coalesce(rewritten == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
-        for each in _doubt_conditions(payload(), schema):
-            condition = condition | each
+        for doubt_condition in _doubt_conditions(payload(), schema):
+            condition = condition | doubt_condition
         return condition
 
     sure = schema.default is not None or not schema.optional

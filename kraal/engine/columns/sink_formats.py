@@ -34,15 +34,15 @@ def text_doubts(part: Part) -> tuple[Expression, ...]:
     if schema is None:
         return ()
     if schema.type is Type.STRUCT:
-        return tuple(doubt for each in schema.fields for doubt in text_doubts(part.field(each)))
+        return tuple(doubt for field in schema.fields for doubt in text_doubts(part.field(field)))
     return (partial(_is_ambiguous, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
 
 
 def _is_ambiguous(part: Part, digits: int) -> Column:
     value = make_column(part)
     size = F.abs(value)
-    plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
-    return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
+    is_plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
+    return ~is_plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
 
 
 def make_sink_column(part: Part, value_form: SinkValues) -> Column:
@@ -79,7 +79,7 @@ def _is(schema: Schema, kind: Type) -> bool:
 def _with_millis(part: Part) -> Part:
     """Return a part with timestamps as milliseconds. Raises ByRecords, like `_check_json`."""
     if part.fields is not None:
-        return replace(part, fields={name: _with_millis(each) for name, each in part.fields.items()})
+        return replace(part, fields={name: _with_millis(item) for name, item in part.fields.items()})
     if part.schema is not None and part.schema.name == TIMESTAMP:
         return Part(schema=_MILLIS, expression=partial(_millis, part))
     _check_json(part)
@@ -96,8 +96,8 @@ def _check_json(part: Part) -> None:
     if schema is None or (schema.default is not None and not part.sure):
         raise ByRecords  # `json_text` writes the default for null
     if schema.type is Type.STRUCT and schema.fields:
-        for each in schema.fields:
-            _check_json(part.field(each))
+        for field in schema.fields:
+            _check_json(part.field(field))
     elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING, Type.BYTES)):
             raise ByRecords
@@ -112,19 +112,19 @@ def _text(part: Part) -> Column:
         raise ByRecords
     if schema.type is Type.STRUCT:
         parts = []
-        for each in schema.fields:
-            text = _text(part.field(each))
+        for field in schema.fields:
+            text = _text(part.field(field))
             if part.schemaless:
-                parts.append(F.concat(F.lit(f"{each.name}="), F.coalesce(text, F.lit("null"))))
+                parts.append(F.concat(F.lit(f"{field.name}="), F.coalesce(text, F.lit("null"))))
             else:
-                parts.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
+                parts.append(F.when(text.isNotNull(), F.concat(F.lit(f"{field.name}="), text)))
         start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
         struct = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
         return struct if part.fields is not None else F.when(make_column(part).isNotNull(), struct)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):
             raise ByRecords
-        items = F.transform(make_column(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
+        items = F.transform(make_column(part), lambda item: F.coalesce(item.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
     if schema.name is None and schema.type in (*_INTEGRAL, *_DIGITS, Type.STRING):
         return make_column(part).cast("string")

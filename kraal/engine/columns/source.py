@@ -11,10 +11,10 @@ schema is part of the batch; it takes microseconds. A batch takes the column pat
 - its converters have the same output for columns as record by record (`Converter.writes_columns_exactly`).
 
 Whether a record fails is not known in advance. The column forms identify the rows that may fail (`Columns.doubts`, for
-example a null that is not allowed), for which the job fails with Kraal's own message (`needs_record_path`). So does
-JsonConverter's column form. Such a batch is repeated record by record from its start: it fails with Connect's message
-at the record at which Connect fails, or it succeeds. Records that were written before are duplicated, as after any
-failure.
+example a null that is not allowed), for which the job fails with Kraal's own message (`needs_record_path`).
+JsonConverter's column form does the same. Such a batch is repeated record by record from its start: it fails with
+Connect's message at the record at which Connect fails, or it succeeds. Records that were written before are duplicated,
+as after any failure.
 
 Rejected alternative: one plan with both paths, by row. Schemas would differ by row, and the order of records would be
 lost.
@@ -68,8 +68,8 @@ class ColumnPlan:
         out = self.out
         if out.doubts:
             doubt = out.doubts[0]()
-            for each in out.doubts[1:]:
-                doubt = doubt | each()
+            for expression in out.doubts[1:]:
+                doubt = doubt | expression()
             error = F.raise_error(F.lit(DOUBT)).cast("boolean")
             frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
         columns: list[Column] = [F.col(name) for name in _UNCHANGED if name in frame.columns]

@@ -94,7 +94,7 @@ def arrow_fits(kind: pa.DataType, schema: Schema) -> bool:
         case Type.STRUCT if types.is_struct(kind):
             inner = {kind.field(at).name: kind.field(at).type for at in range(kind.num_fields)}
             return len(schema.fields) == kind.num_fields and all(
-                each.name in inner and arrow_fits(inner[each.name], each.schema) for each in schema.fields
+                field.name in inner and arrow_fits(inner[field.name], field.schema) for field in schema.fields
             )
         case Type.ARRAY if types.is_list(kind) and schema.value is not None:
             return arrow_fits(kind.value_type, schema.value)

@@ -1,12 +1,12 @@
 """Coalesces small source batches of many tasks into one Spark job.
 
-A job takes about 30 ms regardless of its size, so a hundred tasks with ten records per second each would
-overload the machine. Batches that are Arrow tables and share a plan (`WritePlan.identity` and columns) are queued; a
-pool thread takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has
-one running job, so the batch of an otherwise idle worker is written alone and at once, and the busier the tasks are,
-the more batches share a job. A second job starts if one is late, for example because a topic has no leader. If a shared
-job fails, each batch is retried alone, so that only the bad one fails; the others may be written twice, as after any
-failure.
+A job takes about 30 ms regardless of its size, so a hundred tasks with ten records per second each would overload the
+machine. Batches that are Arrow tables and share a plan (`WritePlan.identity` and columns) are queued. A pool thread
+takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has one running
+job, so the batch of an otherwise idle worker is written alone and at once, and the busier the tasks are, the more
+batches share a job. A second job starts if the first one is late, for example because a topic has no leader. If a
+shared job fails, each batch is retried alone, so that only the invalid one fails; the others may be written twice, as
+after any failure.
 
 Order: a task has at most one batch in flight, and a job has one Spark partition, so the records of a task are written
 in order within each topic partition. Cancellation: a batch that is cancelled while it is queued is not written.
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 MAX_ROWS = 50_000
 LATE_AFTER_S = 0.5
-"""A job that takes longer is late: it does not delay the next one."""
+"""A job that takes longer is late, and no longer delays the next one."""
 MAX_JOBS = 2
 """Maximum number of concurrent jobs of one plan; all but the latest are late."""
 
@@ -115,28 +115,28 @@ class _Job(Owner):
 
     def __init__(self) -> None:
         super().__init__("small batches")
-        self.late = False
-        self.parts: list[PendingBatch] = []
+        self.is_late = False
+        self.batches: list[PendingBatch] = []
         """The batches that the job writes."""
 
     @override
     def __str__(self) -> str:
-        return ", ".join(str(part.task) for part in self.parts)
+        return ", ".join(str(batch.task) for batch in self.batches)
 
     @property
     def is_cancelled(self) -> bool:
         """Whether all batches of the job are cancelled."""
-        return all(part.is_cancelled for part in self.parts)
+        return all(batch.is_cancelled for batch in self.batches)
 
 
 @dataclass(slots=True)
 class _Queue:
-    parts: deque[PendingBatch] = field(default_factory=deque)
+    batches: deque[PendingBatch] = field(default_factory=deque)
     jobs: list[_Job] = field(default_factory=list)
 
     def next_job(self) -> _Job | None:
         """Add a job for the queued batches and return it; return None if the queue is empty or the job must wait."""
-        if not self.parts or len(self.jobs) >= MAX_JOBS or not all(job.late for job in self.jobs):
+        if not self.batches or len(self.jobs) >= MAX_JOBS or not all(job.is_late for job in self.jobs):
             return None
         job = _Job()
         self.jobs.append(job)
@@ -164,23 +164,23 @@ class Coalescer:
         self.jobs = 0
         """Number of jobs that were started, for tests and metrics."""
 
-    def put(self, part: PendingBatch) -> None:
-        """Queue a batch; `part.done` receives its result on a pool thread."""
-        identity = part.identity()
+    def put(self, batch: PendingBatch) -> None:
+        """Queue a batch; `batch.done` receives its result on a pool thread."""
+        identity = batch.identity()
         with self._lock:
             queue = self._queues.setdefault(identity, _Queue())
-            queue.parts.append(part)
+            queue.batches.append(batch)
             job = queue.next_job()
         self._start(identity, job)
 
-    def cancel(self, part: PendingBatch) -> bool:
+    def cancel(self, batch: PendingBatch) -> bool:
         """Cancel a batch. If this cancels all batches of a running job, cancel the job, and return True."""
         with self._lock:
-            part.is_cancelled = True
-            job = part.job
-            is_cancelled = job is not None and part in job.parts and job.is_cancelled
+            batch.is_cancelled = True
+            job = batch.job
+            is_cancelled = job is not None and batch in job.batches and job.is_cancelled
         if job is not None and is_cancelled:
-            self._canceller.submit(lambda: cancel_group(self._session, part.group), job)
+            self._canceller.submit(lambda: cancel_group(self._session, batch.group), job)
             self._call_later(ABANDON_TIMEOUT_S, lambda: self._abandon(job))
         return is_cancelled
 
@@ -191,9 +191,9 @@ class Coalescer:
     def _run_job(self, identity: tuple[object, ...], job: _Job) -> None:
         """Write queued batches as one job, then start the next job for those that were queued meanwhile."""
         self._call_later(LATE_AFTER_S, lambda: self._handle_late_job(identity, job))
-        parts = self._take_batches(identity, job)
-        if parts:
-            self._run(parts)
+        batches = self._take_batches(identity, job)
+        if batches:
+            self._run(batches)
         self._finish(identity, job)
 
     def _finish(self, identity: tuple[object, ...], job: _Job) -> None:
@@ -203,20 +203,20 @@ class Coalescer:
             if queue is None or job not in queue.jobs:
                 return
             queue.jobs.remove(job)
-            following = queue.next_job()
+            next_job = queue.next_job()
             if not queue.jobs:
                 del self._queues[identity]
-        self._start(identity, following)
+        self._start(identity, next_job)
 
     def _handle_late_job(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Start the next job if this one is still running when it is late."""
+        """Start the next job if this one is still running after `LATE_AFTER_S`."""
         with self._lock:
             queue = self._queues.get(identity)
             if queue is None or job not in queue.jobs:
                 return
-            job.late = True
-            following = queue.next_job()
-        self._start(identity, following)
+            job.is_late = True
+            next_job = queue.next_job()
+        self._start(identity, next_job)
 
     def _abandon(self, job: _Job) -> None:
         """Replace the threads of a cancelled job."""
@@ -226,55 +226,55 @@ class Coalescer:
             self._finish(identity, job)
 
     def _take_batches(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
-        parts: list[PendingBatch] = []
+        batches: list[PendingBatch] = []
         rows = 0
         with self._lock:
-            waiting = self._queues[identity].parts
-            while waiting and (not parts or rows + waiting[0].table.num_rows <= MAX_ROWS):
-                part = waiting.popleft()
-                parts.append(part)
-                rows += part.table.num_rows
-            job.parts = parts
-            for part in parts:
-                part.job = job
-        return parts
+            waiting = self._queues[identity].batches
+            while waiting and (not batches or rows + waiting[0].table.num_rows <= MAX_ROWS):
+                batch = waiting.popleft()
+                batches.append(batch)
+                rows += batch.table.num_rows
+            job.batches = batches
+            for batch in batches:
+                batch.job = job
+        return batches
 
-    def _run(self, parts: Sequence[PendingBatch]) -> None:
-        live: list[PendingBatch] = []
-        for part in parts:  # reads `is_cancelled` once, as it may change at any time
-            if part.is_cancelled:
-                part.done(None)
+    def _run(self, batches: Sequence[PendingBatch]) -> None:
+        active: list[PendingBatch] = []
+        for batch in batches:  # reads `is_cancelled` once, as it may change at any time
+            if batch.is_cancelled:
+                batch.done(None)
             else:
-                live.append(part)
-        if not live:
+                active.append(batch)
+        if not active:
             return
-        outcome = run_job(lambda: self._write(live))
+        outcome = run_job(lambda: self._write(active))
         if not isinstance(outcome, BaseException):
-            for part in live:
-                part.done(run_job(part.result))
-        elif len(live) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
-            for part in live:
-                part.done(outcome)
+            for batch in active:
+                batch.done(run_job(batch.result))
+        elif len(active) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
+            for batch in active:
+                batch.done(outcome)
         else:
             log.warning(
-                "A job of %d small batches failed; retrying each batch in a job of its own", len(live)
+                "A job of %d small batches failed; retrying each batch in a separate job", len(active)
             )
-            for part in live:
-                self._run([part])
+            for batch in active:
+                self._run([batch])
 
-    def _write(self, parts: Sequence[PendingBatch]) -> None:
+    def _write(self, batches: Sequence[PendingBatch]) -> None:
         import pyarrow as pa  # noqa: PLC0415 - as above
 
         spark = self._session.spark()
-        plan = parts[0].plan
-        table = pa.concat_tables([part.with_topic() for part in parts])
+        plan = batches[0].plan
+        table = pa.concat_tables([batch.with_topic() for batch in batches])
         group = f"together#{next(self._numbers)}"
         with self._lock:
-            for part in parts:
-                part.group = group
-            if parts[0].job is not None:
-                parts[0].job.parts = list(parts)
-        with job_group(spark, pool="together", group=group, description=f"{len(parts)} small batches"):
+            for batch in batches:
+                batch.group = group
+            if batches[0].job is not None:
+                batches[0].job.batches = list(batches)
+        with job_group(spark, pool="together", group=group, description=f"{len(batches)} small batches"):
             self.jobs += 1
             frame = spark.tiny.createDataFrame(table).coalesce(1)
             options = options_for(frame, plan)

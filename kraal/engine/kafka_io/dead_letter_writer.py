@@ -1,7 +1,7 @@
 """Creates the dead letter topic of a task if it is missing, and writes the dead letters of sinks.
 
-It uses a separate client instead of Spark's writer, because a dead letter keeps its timestamp. The dead letters of a
-source are written with its batch (`kraal.engine.records.source_pass`).
+Dead letters keep the timestamps of their records, so a separate client writes them instead of Spark. The dead letters
+of a source are written with its batch (`kraal.engine.records.source_pass`).
 Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.4.0); KIP-298.
 """
 
@@ -82,7 +82,7 @@ class DeadLetterTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be processed, unchanged."""
+    """The unchanged record that could not be processed, with the headers to write."""
 
     headers: Sequence[tuple[str, bytes | None]]
     key: bytes | None
@@ -143,7 +143,7 @@ class DeadLetters:
             error = exc.args[0]
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
-                raise _as_error(error, text) from None  # the text contains it
+                raise _as_error(error, text) from None  # the text contains the error
         self._limit = read_limits(settings, [name]).get(name)
         self.ready = True
 
@@ -236,14 +236,14 @@ class DeadLetters:
         overrides = merge_layers(self._worker, self._connector, client)
 
         def key_name(key: str) -> str:
-            written = (f"{client}.override.{key}", f"{client}.{key}")
-            return next((n for n in written if n in self._connector or n in self._worker), key)
+            candidates = (f"{client}.override.{key}", f"{client}.{key}")
+            return next((n for n in candidates if n in self._connector or n in self._worker), key)
 
         defaults = {"client.id": client_id}
         if client == "producer":
             defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS}
-            defaults["linger.ms"] = "200"  # a flush, which does not wait for it, sends one batch
-            # A repeated batch must not follow a later one. Source: Worker.baseProducerConfigs (Kafka 4.4.0).
+            defaults["linger.ms"] = "200"  # a flush ignores this delay, and sends one batch
+            # A retried batch must not be written after a later one. Source: Worker.baseProducerConfigs (Kafka 4.4.0).
             defaults["max.in.flight.requests.per.connection"] = "1"
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
         settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, key_name))

@@ -1,9 +1,9 @@
 """Limits `batch.size` of producers to `max.message.bytes` of the topics that they write to.
 
-Brokers reject a larger batch with MESSAGE_TOO_LARGE. Kafka's producer splits it into batches of `batch.size`, but up to
-version 4.1 not further: if `batch.size` exceeds the limit, it sends the same batch forever (KAFKA-8350). So
-`batch.size` is at most the smallest limit of the topics that a run writes to, rounded down to a power of two, because
-tasks share a producer only if its settings are equal.
+Brokers reject a larger batch with MESSAGE_TOO_LARGE. Kafka's producer splits it into batches of `batch.size`. Up to
+version 4.1, it does not split these further: if `batch.size` exceeds the limit, it sends the same batch forever
+(KAFKA-8350). So `batch.size` is at most the smallest limit of the topics that a run writes to, rounded down to a power
+of two, because tasks share a producer only if its settings are equal.
 Source: RecordAccumulator.splitAndReenqueue, Sender.completeBatch (Kafka 3.9 and 4.3).
 """
 
@@ -34,7 +34,7 @@ _ASSUMED_LIMIT: Final = 1 << 18
 _PROPAGATION_TIMEOUT_S: Final = 2.0
 """Maximum time for which a new topic may be unknown to a broker."""
 _MAX_LOOKUPS: Final = 2
-"""Maximum number of lookups of a topic that fail, for example because the first write creates the topic."""
+"""Maximum number of failed lookups of a topic. A lookup fails, for example, if the first write creates the topic."""
 
 Lookup = Callable[[Collection[str]], Mapping[str, int | None]]
 """Returns the limits of topics, or None for a topic whose config the client is not authorized to read. Topics whose
@@ -50,10 +50,10 @@ class MessageLimits:
     """None to disable lookups."""
     _limits: dict[str, int | None] = field(default_factory=dict)
     _lookups: dict[str, int] = field(default_factory=dict)
-    _lowered: dict[str, int] = field(default_factory=dict)
-    """Lowered limits of topics that rejected batches within their limit, or with an unknown one."""
-    _looked_up: dict[str, int | None] = field(default_factory=dict)
-    """The limits of these topics as of the latest lookup."""
+    _lowered_limits: dict[str, int] = field(default_factory=dict)
+    """Lowered limits of topics that rejected batches although the limit was not exceeded or is unknown."""
+    _last_limits: dict[str, int | None] = field(default_factory=dict)
+    """The limits that the latest lookup returned for the topics with a lowered limit."""
 
     def unseen(self, names: Iterable[str | None]) -> list[str]:
         """Return the topics whose limit has not been looked up yet, sorted."""
@@ -69,8 +69,8 @@ class MessageLimits:
         while unseen and self.lookup is not None:
             for name, limit in self.lookup(unseen).items():
                 self._limits[name] = limit
-                if limit != self._looked_up.get(name, limit):  # it was changed
-                    self._lowered.pop(name, None)
+                if limit != self._last_limits.get(name, limit):  # the limit was changed
+                    self._lowered_limits.pop(name, None)
             unseen = self.unseen(unseen)
             if not unseen or time.monotonic() >= deadline_s:
                 break
@@ -81,16 +81,19 @@ class MessageLimits:
                 self._limits[name] = None
 
     def lower_limit(self, topic: str) -> int:
-        """Lower the limit of a topic that rejects batches, and return it. A lookup with a new limit resets it."""
-        limits = (self._smallest, self._limits.get(topic), self._lowered.get(topic), _ASSUMED_LIMIT)
-        limit = self._lowered[topic] = max(min(each for each in limits if each is not None) // 4, 1)
-        self._looked_up[topic] = self._limits.pop(topic, None)
+        """Lower the limit of a topic that rejects batches, and return it.
+
+        A lookup that returns a new limit resets it.
+        """
+        limits = (self._smallest, self._limits.get(topic), self._lowered_limits.get(topic), _ASSUMED_LIMIT)
+        limit = self._lowered_limits[topic] = max(min(known for known in limits if known is not None) // 4, 1)
+        self._last_limits[topic] = self._limits.pop(topic, None)
         return limit
 
     @property
     def topics(self) -> AbstractSet[str]:
         """The topics that were seen."""
-        return self._lookups.keys() | self._limits.keys() | self._lowered.keys()
+        return self._lookups.keys() | self._limits.keys() | self._lowered_limits.keys()
 
     def known_limits(self) -> Mapping[str, int]:
         """Return the known limits in bytes by topic."""
@@ -105,7 +108,7 @@ class MessageLimits:
 
     @property
     def _smallest(self) -> int | None:
-        return min((*self.known_limits().values(), *self._lowered.copy().values()), default=None)
+        return min((*self.known_limits().values(), *self._lowered_limits.copy().values()), default=None)
 
 
 def fit_batch_size(limit: int) -> int:
@@ -114,7 +117,7 @@ def fit_batch_size(limit: int) -> int:
 
 
 def make_lookup(settings: Mapping[str, Any], cancelled: threading.Event | None = None) -> Lookup:
-    """Return a lookup that creates an admin client for each call, with librdkafka's settings; `cancelled` aborts it."""
+    """Return a lookup that creates an admin client with these librdkafka settings; `cancelled` aborts its calls."""
 
     def lookup(names: Collection[str]) -> Mapping[str, int | None]:
         return read_limits(settings, names, cancelled)

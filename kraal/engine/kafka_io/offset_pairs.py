@@ -1,8 +1,8 @@
 """Pairs of a record's source offset and target offset, for sources that request them (`OffsetTracking`).
 
-Spark's Kafka writer does not return offsets. So each record has its source offset, together with its timestamp, in its
-last header; a producer interceptor removes that header and keeps the offset until the record is acknowledged. It also
-thins out the pairs: Python receives a few per batch and partition.
+Spark's Kafka writer does not return offsets. So the last header of each record contains its source offset and
+timestamp. A producer interceptor removes that header, and keeps the offset until the record is acknowledged. The
+interceptor also thins out the pairs, so that Python receives only a few per batch and partition.
 
 The interceptor can be queried only in the same JVM, and it matches acknowledgements by order: within a partition,
 records must be acknowledged in the order in which they are sent.
@@ -57,7 +57,7 @@ class PairTracker:
 
 
 def untrackable_reason(options: Mapping[str, str], *, is_local: bool) -> str | None:
-    """Return why the offsets of records that are written with these options are not available, or None."""
+    """Return the reason why source offsets cannot be tracked with these producer options, or None if they can."""
     if not is_local:
         return "Spark does not run on the worker's machine"
     if options.get(_IDEMPOTENCE, "false").lower() != "true" and options.get(_IN_FLIGHT) != "1":

@@ -2,7 +2,7 @@
 
 Spark caches producers in the JVM and does not purge them: records that a cancelled job has buffered stay there, with
 Connect's `delivery.timeout.ms` forever, and are sent when the brokers are available again. If another worker runs the
-task by then, its old records follow its new ones. So a cancelled job closes its producer, and the end of the lease
+task by then, old records of the task follow new ones. So a cancelled job closes its producer, and the end of the lease
 closes all producers.
 
 A shorter `delivery.timeout.ms` would not help: the sender drains batches before it checks their age. And records may
@@ -58,7 +58,7 @@ class Producers:
         self._pool.submit(lambda: self._close(client))
 
     def report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
-        """Report the refusals of the last seconds, on the pool's thread. Returns at once."""
+        """Report recent refusals, on the pool's thread. Returns at once."""
         self._pool.submit(lambda: self._report_refusals(report))
 
     def _report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
@@ -82,10 +82,10 @@ class Producers:
         try:
             if self._in_executors:
                 new_instance(context, GUARD).end(client)
-            ended = new_instance(context, _CLASS).end(client)
+            count = new_instance(context, _CLASS).end(client)
         except Exception as exc:  # noqa: BLE001 - the JVM must not continue with open producers
             if self._session.current is spark:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")
             return
-        if ended:
-            log.info("Closed %d Kafka producers of Spark and discarded their unsent records", ended)
+        if count:
+            log.info("Closed %d Kafka producers of Spark and discarded their unsent records", count)

@@ -4,7 +4,7 @@ The timestamp is added as the last header of each record, as text; a producer in
 the timestamp in the JVM, so no record is processed in Python. The class is compiled when a session first uses it
 (`kraal.engine.session.janino`), and sent to the executors as a jar.
 
-Only the last header is removed: a record with another header of the same name keeps it.
+Only the last header is removed: other headers of the same name remain.
 Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a timestamp below 0 is missing; Kafka 4.4.0).
 """
 

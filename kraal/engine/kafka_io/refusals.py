@@ -1,8 +1,8 @@
 """Refusals by brokers: retriable errors after which Kafka's producers silently retry a request.
 
 With Connect's settings, a producer retries forever after a retriable error, for example while a partition has too few
-in-sync replicas or a topic does not exist. It only logs a warning, which `java/Refusals.java` collects in the driver's
-JVM, or in each executor of a cluster.
+in-sync replicas or a topic does not exist. The producer only logs a warning, which `java/Refusals.java` collects in the
+driver's JVM, or in each executor of a cluster.
 Source: Sender.completeBatch, NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (Kafka 3.9).
 """
 
@@ -68,7 +68,7 @@ class Refusal:
 
 
 def read_refusals(spark: Spark, *, in_executors: bool) -> list[Refusal]:
-    """Return the refusals of the last seconds. In the driver's JVM, the first call starts the collector. Job thread."""
+    """Return the recent refusals. In the driver's JVM, the first call starts the collector. Job thread."""
     context = spark.session.sparkContext
     if in_executors:
         return parse_refusals(str(new_instance(context, GUARD).refusals()))
@@ -86,4 +86,4 @@ def parse_refusals(text: str) -> list[Refusal]:
             for pair in missing["topics"].split(", "):
                 topic, _, error = pair.rpartition("=")
                 counts[missing["client"], topic, error] += int(missing["count"])
-    return [Refusal(*refused, count) for refused, count in counts.items()]
+    return [Refusal(*key, count) for key, count in counts.items()]

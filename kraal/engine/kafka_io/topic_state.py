@@ -15,7 +15,7 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 def describe_write_failure(settings: Mapping[str, Any], topic: str) -> str:
     """Return why brokers reject records for a topic, or an empty string if there is no apparent reason.
 
-    `settings` are those of librdkafka. Blocks; does not raise.
+    `settings` are librdkafka's settings. Blocks; does not raise.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
@@ -23,7 +23,7 @@ def describe_write_failure(settings: Mapping[str, Any], topic: str) -> str:
         topics = admin.describe_topics(ck.TopicCollection([topic]), request_timeout=_TIMEOUT_S)
         configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)
         partitions = topics[topic].result(_TIMEOUT_S + 1).partitions
-        needed = int(configs[resource].result(_TIMEOUT_S + 1)[_MIN_IN_SYNC].value)
+        min_in_sync = int(configs[resource].result(_TIMEOUT_S + 1)[_MIN_IN_SYNC].value)
     except ck.KafkaException as exc:
         return f"the topic {topic!r} cannot be looked up: {exc.args[0].str()}"
     except (TimeoutError, KeyError, ValueError) as exc:
@@ -31,9 +31,9 @@ def describe_write_failure(settings: Mapping[str, Any], topic: str) -> str:
     for partition in partitions:
         if partition.leader is None:
             return f"partition {partition.id} of the topic {topic!r} has no leader"
-        if len(partition.isr) < min(needed, len(partition.replicas)):  # Partition.effectiveMinIsr
+        if len(partition.isr) < min(min_in_sync, len(partition.replicas)):  # Partition.effectiveMinIsr
             return (
                 f"partition {partition.id} of the topic {topic!r} has {len(partition.isr)} replicas in sync, fewer "
-                f"than {_MIN_IN_SYNC}={needed} of the topic"
+                f"than {_MIN_IN_SYNC}={min_in_sync} of the topic"
             )
     return ""

@@ -98,24 +98,24 @@ def kafka_frame(
         return frame
     if plan.transforms is not None:
         frame = plan.transforms.apply(frame)
-    has = set(frame.columns)
+    column_names = set(frame.columns)
     name = functions.col("topic") if topic is None else functions.lit(topic)
     columns: list[Column] = [functions.col("topic")] if topic is None else []
     none = functions.lit(None).cast("string")
-    if "key" in has or plan.key_schema is not None:
-        key = functions.col("key") if "key" in has else none
+    if "key" in column_names or plan.key_schema is not None:
+        key = functions.col("key") if "key" in column_names else none
         columns.append(plan.converters.key.from_connect(name, key, plan.key_schema).alias("key"))
-    value = functions.col("value") if "value" in has else none
+    value = functions.col("value") if "value" in column_names else none
     columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
-    headers = functions.col("headers") if "headers" in has else None
-    if "timestamp" in has and not for_spark:
+    headers = functions.col("headers") if "headers" in column_names else None
+    if "timestamp" in column_names and not for_spark:
         columns.append(functions.unix_millis(functions.col("timestamp")).alias("timestamp"))
-    elif "timestamp" in has:
+    elif "timestamp" in column_names:
         offset = None if plan.tracker is None else functions.col("offset")
         headers = with_time(headers, functions.col("timestamp"), offset)
     if headers is not None:
         columns.append(headers.alias("headers"))
-    if "partition" in has:
+    if "partition" in column_names:
         columns.append(functions.col("partition"))
     return frame.select(*columns, *extra)
 

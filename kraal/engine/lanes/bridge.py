@@ -31,7 +31,7 @@ class LaneResult:
 
 
 class LaneBridge:
-    """The connection of one lane. The methods call the JVM, so the calling threads must be able to block."""
+    """The connection of one lane. The methods call the JVM, so they must be called on threads that may block."""
 
     def __init__(self, spark: Spark) -> None:
         """Submit the Spark task; `results` reports its start. Raises py4j's and Spark's errors."""
@@ -47,7 +47,7 @@ class LaneBridge:
             self._job = context._jsc.parallelize(names, 1).foreachPartitionAsync(lane)
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
-        """Hand over rows to the Spark task; `producer` is the name of the producer with these configs."""
+        """Pass rows to the Spark task; `producer` is the name of the producer with these configs."""
         if producer not in self._defined:
             properties = self._jvm.java.util.HashMap()
             for key, value in configs.items():
@@ -90,6 +90,6 @@ class LaneBridge:
     def _objects(self, context: Any, *values: object) -> Any:
         """Return a Java array of the values."""
         array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))
-        for index, each in enumerate(values):
-            array[index] = each
+        for index, value in enumerate(values):
+            array[index] = value
         return array

@@ -1,14 +1,14 @@
 """The worker's lane: one long-running Spark task that sends the small batches of all source tasks.
 
-A job takes some ten milliseconds of CPU time on two cores, however few records it writes. The Spark task of a lane
-does not end: small batches whose records are already bytes cross into the JVM together, and the task sends them with
-its own producers. A lane has two threads: one hands batches over to the task, the other receives results.
+A job takes some ten milliseconds of CPU time on two cores, however few records it writes. The Spark task of a lane does
+not end: small batches whose records are already bytes cross into the JVM together, and the task sends them with its own
+producers. A lane has two threads: one pushes batches to the task, the other receives results.
 
-Batches go through the lane while its Spark task is running; otherwise, and whenever the lane does not accept a batch, a
-job writes it (`kraal.engine.kafka_io.coalescing`).
+Batches go through the lane while its Spark task is running. Otherwise, and whenever the lane does not accept a batch, a
+job writes the batch (`kraal.engine.kafka_io.coalescing`).
 
-Cancelling a batch closes its producer, so that none of its records is sent later. Jobs repeat the producer's batches of
-other tasks.
+Cancelling a batch closes its producer, so that no record of the batch is sent later. If other tasks have batches in
+this producer, jobs repeat them.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LINGER_S: Final = 0.01
-"""Minimum time between two hand-overs of a busy lane, so that batches are handed over together."""
+"""Minimum time between two pushes of a busy lane, so that batches are pushed together."""
 GATHER_DELAY_S: Final = 0.003
 """Minimum time for which a busy lane waits for more batches after the first one."""
 BUSY_S: Final = 0.1
-"""A lane is busy for this time after a hand-over."""
+"""A lane is busy for this time after a push."""
 RESTART_DELAY_S: Final = 30.0
 """Delay before a lane that has ended is restarted in the same Spark session."""
 
@@ -59,10 +59,10 @@ class _Lane:
     is_ready: bool = False
     names: dict[Configs, str] = field(default_factory=dict)
     """Names of the producers. A name is never reused."""
-    sent: dict[int, PendingBatch] = field(default_factory=dict)
+    in_flight: dict[int, PendingBatch] = field(default_factory=dict)
     """Batches without a result, by number."""
     pushed_s: float = -math.inf
-    """Time of the latest hand-over, in monotonic seconds."""
+    """Time of the latest push, in monotonic seconds."""
 
 
 class Lanes(SmallBatchSender):
@@ -79,7 +79,7 @@ class Lanes(SmallBatchSender):
         self._ended: tuple[Spark, float] | None = None
         """The Spark session of the last lane, and the time at which it ended, in monotonic seconds."""
         self._down: DownPart | None = None
-        """Since when and why there is no lane although tasks require one; None if it is up."""
+        """Since when and why there is no lane although tasks require one; None if there is a lane."""
 
     @override
     def accepts(self, rows: int, size: int) -> bool:
@@ -119,13 +119,13 @@ class Lanes(SmallBatchSender):
 
     @override
     def cancel(self, batch: PendingBatch) -> bool:
-        """Cancel a batch; if it was handed over, discard its producer. Return False if the lane does not have it."""
+        """Cancel a batch; if it was pushed, discard its producer. Return False if the lane does not have it."""
         with self._lock:
             lane = self._lane
             if batch in self._waiting:
                 batch.is_cancelled = True
                 return True
-            if lane is None or batch not in lane.sent.values():
+            if lane is None or batch not in lane.in_flight.values():
                 return False
             batch.is_cancelled = True
             name = lane.names.get(list_configs(batch))
@@ -136,7 +136,9 @@ class Lanes(SmallBatchSender):
     @override
     def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
         lane = self._lane
-        names = [] if lane is None else [lane.names.pop(each) for each in unused if each in lane.names]
+        names = (
+            [] if lane is None else [lane.names.pop(configs) for configs in unused if configs in lane.names]
+        )
         return [partial(self._canceller.submit, partial(_remove_producer, lane, name)) for name in names]
 
     def down(self) -> DownPart | None:
@@ -146,20 +148,20 @@ class Lanes(SmallBatchSender):
             return None if spark is None or spark is not self._session.current else self._down
 
     def close(self) -> None:
-        """Stop the thread that hands over batches; the other one ends with Spark."""
+        """Stop the thread that pushes batches; the thread that receives results ends with Spark."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()
 
-    # --- the thread that hands over batches -----------------------------------------------------------------
+    # --- the thread that pushes batches ---------------------------------------------------------------------
 
     def _push(self, lane: _Lane) -> None:
         try:
             while (batches := self._take_batches(lane)) is not None:
-                for (name, configs), numbered in batches.items():
-                    self._hand_over(lane, name, configs, numbered)
+                for (name, configs), numbered_batches in batches.items():
+                    self._push_batches(lane, name, configs, numbered_batches)
         except Exception:  # without this thread, batches would wait forever
-            log.exception("Ending the lane for small batches because batches cannot be handed over")
+            log.exception("Ending the lane for small batches because batches cannot be pushed to it")
             if lane.bridge is not None:
                 self._stop_sending(lane, lane.bridge.end)
 
@@ -169,7 +171,7 @@ class Lanes(SmallBatchSender):
         """Wait for batches, and for further ones if the lane is busy; return None when the lane has ended.
 
         The batches are returned with their numbers, by the names and configs of their producers. They move from
-        `_waiting` to `lane.sent` atomically, so that `cancel` and `_end_lane` find each of them.
+        `_waiting` to `lane.in_flight` atomically, so that `cancel` and `_end_lane` find each of them.
         """
         if not self._wait(lane):
             return None
@@ -189,7 +191,7 @@ class Lanes(SmallBatchSender):
                 else:
                     configs, number = list_configs(batch), next(self._numbers)
                     name = lane.names.setdefault(configs, f"producer-{number}")
-                    lane.sent[number] = batch
+                    lane.in_flight[number] = batch
                     by_producer.setdefault((name, configs), []).append((number, batch))
                 self._waiting.popleft()
             self._waiting_bytes = 0
@@ -204,19 +206,19 @@ class Lanes(SmallBatchSender):
                 self._lock.wait()
             return self._lane is lane and not self._closed
 
-    def _hand_over(
-        self, lane: _Lane, name: str, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]
+    def _push_batches(
+        self, lane: _Lane, name: str, configs: Configs, numbered_batches: Sequence[tuple[int, PendingBatch]]
     ) -> None:
         bridge = lane.bridge
-        assert bridge is not None  # noqa: S101 - batches are handed over only when the lane is ready
+        assert bridge is not None  # noqa: S101 - batches are pushed only when the lane is ready
         try:
-            bridge.push(name, dict(configs), write_stream(numbered))
+            bridge.push(name, dict(configs), write_stream(numbered_batches))
         except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with the cause
-            for number, _ in numbered:
+            for number, _ in numbered_batches:
                 self._handle_result(lane, LaneResult(number, str(error)), error)
         if any(
-            batch.is_cancelled for _, batch in numbered
-        ):  # they may have been cancelled before the hand-over
+            batch.is_cancelled for _, batch in numbered_batches
+        ):  # a batch may have been cancelled before the push
             self._discard(lane, name)
 
     def _discard(self, lane: _Lane, name: str) -> None:
@@ -257,7 +259,7 @@ class Lanes(SmallBatchSender):
     def _handle_result(self, lane: _Lane, result: LaneResult, error: BaseException | None = None) -> None:
         """Complete a batch, or repeat it with a Spark job."""
         with self._lock:
-            batch = lane.sent.pop(result.number, None)
+            batch = lane.in_flight.pop(result.number, None)
         if batch is None:
             return
         if error is not None and is_bridge_failure(error) and not batch.is_cancelled:
@@ -281,7 +283,7 @@ class Lanes(SmallBatchSender):
             else:
                 waiting = []
             self._lock.notify_all()
-            numbers = list(lane.sent)
+            numbers = list(lane.in_flight)
         if error is not None and is_bridge_failure(error):  # the session reports the end of its JVM
             log.debug("The lane for small batches has ended: %s", reason)
         elif not self._closed:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 1000
 """Maximum number of records of a batch that goes through a lane."""
 MAX_BYTES: Final = 1 << 20
-"""Maximum size of such a batch, in bytes."""
-_ALWAYS: Final = ("topic", "value")
-_COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
+"""Maximum size of a batch that goes through a lane, in bytes."""
+_REQUIRED: Final = ("topic", "value")
+_COLUMNS: Final = (*_REQUIRED, "key", "headers", "partition", "timestamp")
 _UNCONVERTED: Final = frozenset({"topic", "headers", "partition"})
 """Columns that are never converted."""
 _PLAIN_TYPES: Final = {
@@ -139,15 +139,15 @@ def python_columns(part: pa.RecordBatch | pa.Table) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
         at = part.schema.get_field_index(name)
-        if at >= 0 and (name in _ALWAYS or part.column(at).null_count < part.num_rows):
+        if at >= 0 and (name in _REQUIRED or part.column(at).null_count < part.num_rows):
             columns[name] = part.column(at).to_pylist()
     if "headers" in columns:
         columns["headers"] = [
-            [(each["key"], each["value"]) for each in headers] if headers else None
+            [(header["key"], header["value"]) for header in headers] if headers else None
             for headers in columns["headers"]
         ]
         for row, pairs in enumerate(columns["headers"]):
-            if pairs and (cut := find_nul(name for name, _ in pairs)) is not None:
+            if pairs and (invalid_name := find_nul(name for name, _ in pairs)) is not None:
                 topic = columns["topic"][row] if "topic" in columns else None
-                raise DataException(nul_error(cut, topic))
+                raise DataException(nul_error(invalid_name, topic))
     return columns

@@ -1,11 +1,11 @@
 """Producers in the worker process, which send small batches without Spark while no lane accepts them.
 
 So a worker whose tasks have few records does not require Spark, and the first records of a connector do not wait for
-its startup. A batch that is not acknowledged within `client_options.WORKER_DELIVERY_MS` is written by a job
+the startup of Spark. A batch that is not acknowledged within `client_options.WORKER_DELIVERY_MS` is written by a job
 (`kraal.engine.kafka_io.coalescing`), which waits for Spark.
 
-Cancelling a batch closes its producer, so that none of its records is sent later; the producer's batches of other tasks
-are sent again.
+Cancelling a batch closes its producer, so that no record of the batch is sent later. If other tasks have batches in
+this producer, these are sent again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class WorkerProducers(SmallBatchSender):
 
     @override
     def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
-        return [self._producers.pop(each).close for each in unused if each in self._producers]
+        return [self._producers.pop(configs).close for configs in unused if configs in self._producers]
 
     def close(self) -> None:
         """Close all producers, and drop their unsent records."""
@@ -113,7 +113,7 @@ class WorkerProducers(SmallBatchSender):
             producer.close()
 
     def _finish_delivery(self, delivery: _Delivery) -> None:
-        """Complete a batch, or send it again if it was purged with another one."""
+        """Complete a batch, or send it again if it was purged because of another batch."""
         batch, error = delivery.batch, delivery.error
         with self._lock:
             self._waiting_bytes -= batch.size
@@ -126,11 +126,11 @@ class WorkerProducers(SmallBatchSender):
         else:
             self._complete(batch, error.str() if isinstance(error, KafkaError) else error)
 
-    def _drop_producer(self, batch: PendingBatch, failed: _Producer) -> None:
+    def _drop_producer(self, batch: PendingBatch, producer: _Producer) -> None:
         """Close the producer of a batch after a fatal error. The caller holds the lock."""
-        if self._producers.get(list_configs(batch)) is failed:
+        if self._producers.get(list_configs(batch)) is producer:
             del self._producers[list_configs(batch)]
-        failed.close()
+        producer.close()
 
 
 class _Producer:
@@ -146,7 +146,7 @@ class _Producer:
 
     def send(self, delivery: _Delivery) -> None:
         """Queue the records of a batch."""
-        batch, sent = delivery.batch, 0
+        batch, sent_count = delivery.batch, 0
         error: KafkaError | str | None = None
         try:
             columns = python_columns(as_bytes(batch.with_topic()))
@@ -154,17 +154,19 @@ class _Producer:
             if any(number is not None and number < 0 for number in columns.get("partition", ())):
                 raise ValueError("a partition is negative")
             names = list(columns)
-            for topic, value, *rest in zip(topics, values, *columns.values(), strict=True):
-                options = {name: each for name, each in zip(names, rest, strict=True) if each is not None}
+            for topic, value, *optional_values in zip(topics, values, *columns.values(), strict=True):
+                options = {
+                    name: item for name, item in zip(names, optional_values, strict=True) if item is not None
+                }
                 self._producer.produce(topic, value, on_delivery=delivery, **options)
-                sent += 1
+                sent_count += 1
         except KafkaException as exc:
             error = exc.args[0]
         except Exception as exc:  # noqa: BLE001 - such as a full queue; a job writes the batch
             error = str(exc) or type(exc).__name__
         if error is not None:
-            delivery.count(batch.table.num_rows - sent, error)
-        if self._closed.is_set():  # it was closed meanwhile, perhaps before these records were queued
+            delivery.count(batch.table.num_rows - sent_count, error)
+        if self._closed.is_set():  # closed meanwhile, perhaps before these records were queued
             self._purge()
 
     def close(self) -> None:

@@ -17,12 +17,12 @@ from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 
 _JAVA_ERRORS: Final = "org.apache.kafka.connect.errors"
 _JAVA_NAMES: Final = {"DataException": "DataException", "RetriableError": "RetriableException"}
-_FRAMES: Final = 12
-_CAUSES: Final = 10
-_MESSAGE: Final = 2000
+_MAX_FRAMES: Final = 12
+_MAX_CAUSES: Final = 10
+_MAX_MESSAGE_LENGTH: Final = 2000
 """Maximum length of a message quoted in a trace; a converter's message may contain the whole record."""
-_MESSAGE_BEFORE_CAUSE: Final = 160
-"""Maximum length in a trace's first line, where the innermost cause follows."""
+_MAX_LENGTH_BEFORE_CAUSE: Final = 160
+"""Maximum length of a message that the innermost cause follows in the first line of a trace."""
 
 PREFIX: Final = "__connect.errors."
 """The prefix of a dead letter's header names."""
@@ -85,12 +85,12 @@ def format_stack(error: BaseException) -> str:
     """Return the stack trace in Java's format: innermost frame first, then causes; file names without directories."""
     lines: list[str] = []
     link: BaseException | None = error
-    for depth in range(_CAUSES):
+    for depth in range(_MAX_CAUSES):
         if link is None:
             break
-        head = f"{format_class(link)}: {str(link)[:_MESSAGE]}" if str(link) else format_class(link)
+        head = f"{format_class(link)}: {str(link)[:_MAX_MESSAGE_LENGTH]}" if str(link) else format_class(link)
         lines.append(f"Caused by: {head}" if depth else head)
-        frames = traceback.extract_tb(link.__traceback__)[-_FRAMES:]
+        frames = traceback.extract_tb(link.__traceback__)[-_MAX_FRAMES:]
         lines += [f"\tat {f.name}({PurePath(f.filename).name}:{f.lineno})" for f in reversed(frames)]
         link = link.__cause__
     return "\n".join(lines)
@@ -110,7 +110,7 @@ def dead_letter_headers(
     *,
     with_context: bool,
 ) -> list[tuple[str, bytes | None]]:
-    """Return a dead letter's headers: the record's, and `with_context` the error headers, in Java's order.
+    """Return a dead letter's headers: those of the record and, if `with_context`, the error headers in Java's order.
 
     Unlike in Java, error headers that the record already has are dropped, because a producer could otherwise forge the
     target of a replay. A source record has no partition or offset yet, so it gets no such headers.
@@ -163,8 +163,8 @@ class ToleranceExceeded(Exception):
         cause = last_cause(fault.stack)
         if cause and (cause.partition(": ")[2] or cause) in message:
             cause = ""
-        if cause and len(message) > _MESSAGE_BEFORE_CAUSE:
-            message = f"{message[: _MESSAGE_BEFORE_CAUSE - 1]}…"
+        if cause and len(message) > _MAX_LENGTH_BEFORE_CAUSE:
+            message = f"{message[: _MAX_LENGTH_BEFORE_CAUSE - 1]}…"
         return ": ".join(filter(None, (fault.exception, location, message, cause)))
 
     @property

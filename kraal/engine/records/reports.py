@@ -32,7 +32,7 @@ MAX_RECORDS_PER_READ: Final = 500
 """Maximum number of reported records that are read again at a time, to write them as dead letters."""
 
 ReadRecords = Callable[[TopicPartition, Sequence[int]], "pa.Table"]
-"""Reads records of a partition from Kafka (`sink_pass.COLUMNS`): at least those at the offsets, which ascend."""
+"""Reads records of a partition from Kafka (`sink_pass.COLUMNS`): at least those at the offsets, which must ascend."""
 
 WriteDeadLetters = Callable[[Iterable[tuple[RawRecord, Fault]]], None]
 
@@ -46,7 +46,7 @@ class Reports:
         """The first fault, unless errors are tolerated."""
         self._ranges = ranges
         self._faults: dict[TopicPartition, dict[int, Fault]] = {}
-        self._open = True
+        self._is_open = True
         self._lock = threading.Lock()
 
     def report(self, partition: TopicPartition, offset: int, error: BaseException) -> None:
@@ -55,7 +55,7 @@ class Reports:
         fault = make_fault(error, stage=Stage.TASK_PUT, class_name=SINK_TASK, topic=source.topic)
         fault = with_record(fault, partition=source.partition, offset=offset)
         with self._lock:
-            if not self._open:
+            if not self._is_open:
                 raise RuntimeError(
                     f"{source.topic}-{source.partition}@{offset} was reported after its batch had ended"
                 )
@@ -68,7 +68,7 @@ class Reports:
     def close(self) -> Mapping[TopicPartition, Mapping[int, Fault]]:
         """Reject further reports, and return the faults by partition and offset."""
         with self._lock:
-            self._open = False
+            self._is_open = False
             return self._faults
 
 
@@ -116,14 +116,14 @@ def handle_reports(
                 if read_again is None
                 else _select_records(partition, offsets, read_again(partition, offsets))
             )
-            described = [
+            described_faults = [
                 with_record(faults[o], record=records[o].text if o in records else "") for o in offsets
             ]
             if write_dead_letters is not None:
                 write_dead_letters(
-                    (records[offset], fault) for offset, fault in zip(offsets, described, strict=True)
+                    (records[offset], fault) for offset, fault in zip(offsets, described_faults, strict=True)
                 )
-            for fault in described:
+            for fault in described_faults:
                 result.record_failure(fault, dead_letter=write_dead_letters is not None)
     if not result.counts.errors:
         return NO_ERRORS

@@ -43,7 +43,7 @@ DDL: Final = (
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
 """The input columns of a pass; `timestampType` is Kafka's id, -1 for none."""
 
-_TIMES: Final = ("CreateTime", "LogAppendTime")
+_TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,8 @@ class RawRecord:
     def text(self) -> str:
         """The record as included in log messages. Source: LogReporter.Sink."""
         kind, stamp = self.timestamp_type, ""
-        if kind is not None and 0 <= kind < len(_TIMES):
-            stamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMES[kind]}"
+        if kind is not None and 0 <= kind < len(_TIMESTAMP_TYPES):
+            stamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMESTAMP_TYPES[kind]}"
         return (
             f", where consumed record is {{topic='{self.topic}', partition={self.partition}, "
             f"offset={self.offset}{stamp}}}"
@@ -187,10 +187,10 @@ class _PassRun:
             out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
             if out is None:
                 return
-            into = out
+            transformed = out
             # A transform may have set headers that the converter cannot encode.
             row = attempt(
-                Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, into)
+                Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, transformed)
             )
         except RecordFailed as exc:
             self._skip(raw, exc.fault, rows)
@@ -199,10 +199,10 @@ class _PassRun:
         rows.add(*row)
 
     def _skip(self, raw: RawRecord, fault: Fault, rows: _Rows) -> None:
-        placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
-        self.result.record_failure(placed, dead_letter=self._writes_dead_letters)
+        located_fault = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
+        self.result.record_failure(located_fault, dead_letter=self._writes_dead_letters)
         if self._writes_dead_letters:
-            rows.add(raw, raw.headers, raw.key, raw.value, fault_note(placed))
+            rows.add(raw, raw.headers, raw.key, raw.value, fault_note(located_fault))
 
     def _headers(self, raw: RawRecord) -> tuple[Header, ...]:
         decode = self._steps.headers.decode_header
@@ -268,5 +268,5 @@ def _text(schema: Schema | None, value: Any) -> bytes | None:
 
 
 def _json(schema: Schema | None, value: Any) -> bytes | None:
-    """Return a value as JSON; an unpaired surrogate becomes `?`, as above."""
+    """Return a value as JSON; an unpaired surrogate becomes `?`, as in `_text`."""
     return None if value is None else json_text(value, schema).encode("utf-8", "replace")

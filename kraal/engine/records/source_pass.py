@@ -67,7 +67,7 @@ class SourcePass:
     """The timestamp of all records if the DataFrame has no such column."""
     origin: str = ""
     """The source partition and offset of the batch, for log messages."""
-    dead: DeadTopic | None = None
+    dead_topic: DeadTopic | None = None
     gate: Gate | None = None
     """Creates missing topics before records are sent to them; None if Kraal creates no topics."""
     refuses_nul: bool = False
@@ -133,7 +133,7 @@ class _PassRun:
             self._steps.key.encode,
             self._steps.value.encode,
         )
-        dead = 0
+        dead_letters = 0
         for record in read_records(part, source_pass):
             result.read += 1
             try:
@@ -145,7 +145,7 @@ class _PassRun:
                 key = encode_key(topic, out.key_schema, out.key)
                 value = encode_value(topic, out.value_schema, out.value)
             except Exception:  # noqa: BLE001 - the slow path finds the stage and counts the error
-                dead += self._step_by_step(record, rows)
+                dead_letters += self._step_by_step(record, rows)
                 if result.fatal is not None:
                     break
                 continue
@@ -156,7 +156,7 @@ class _PassRun:
         if self._ensure is not None:
             result.topic_error = ensure_topics(self._ensure, result.topics)
         if result.topic_error is None:
-            result.written += len(rows.topics) - dead
+            result.written += len(rows.topics) - dead_letters
         return rows.batch()
 
     def _step_by_step(self, record: Record, rows: _Rows) -> int:
@@ -166,49 +166,54 @@ class _PassRun:
             out = attempt(Stage.TRANSFORMATION, "", record.topic, lambda: steps.chain.apply(record))
             if out is None:
                 return 0
-            into = out
+            transformed = out
             headers = attempt(
-                Stage.HEADER_CONVERTER, steps.header_class, record.topic, lambda: self._headers(into, record)
+                Stage.HEADER_CONVERTER,
+                steps.header_class,
+                record.topic,
+                lambda: self._headers(transformed, record),
             )
             key = attempt(
                 Stage.KEY_CONVERTER,
                 steps.key_class,
                 record.topic,
-                lambda: steps.key.encode(into.topic, into.key_schema, into.key),
+                lambda: steps.key.encode(transformed.topic, transformed.key_schema, transformed.key),
             )
             value = attempt(
                 Stage.VALUE_CONVERTER,
                 steps.value_class,
                 record.topic,
-                lambda: steps.value.encode(into.topic, into.value_schema, into.value),
+                lambda: steps.value.encode(transformed.topic, transformed.value_schema, transformed.value),
             )
         except RecordFailed as exc:
             return self._skip(record, exc.fault, rows)
-        rows.add(into.topic, into.partition, headers or None, key, value)
-        self.result.topics.add(into.topic)
+        rows.add(transformed.topic, transformed.partition, headers or None, key, value)
+        self.result.topics.add(transformed.topic)
         return 0
 
     def _skip(self, record: Record, fault: Fault, rows: _Rows) -> int:
-        dead = self._pass.dead
+        dead_topic = self._pass.dead_topic
         described = with_record(
             fault, record=f", where source record is = {format_source_record(record, self._pass.origin)}"
         )
-        self.result.record_failure(described, dead_letter=dead is not None)
-        if dead is None:
+        self.result.record_failure(described, dead_letter=dead_topic is not None)
+        if dead_topic is None:
             return 0
         pairs = [(header.key, header.value) for header in record.headers]
         if self._pass.refuses_nul:
             pairs = replace_nul(pairs)
-        headers = dead_letter_headers(pairs, fault, dead.connector, dead.task, with_context=dead.with_context)
+        headers = dead_letter_headers(
+            pairs, fault, dead_topic.connector, dead_topic.task, with_context=dead_topic.with_context
+        )
         key = _original(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _original(self._steps.value.encode, record.topic, record.value_schema, record.value)
-        rows.add(dead.name, None, headers or None, key, value)
+        rows.add(dead_topic.name, None, headers or None, key, value)
         return 1
 
     def _headers(self, out: Record, record: Record) -> Pairs:
         """Encode a record's headers; headers that were read with the record are bytes already."""
-        if self._pass.refuses_nul and (cut := find_nul(header.key for header in out.headers)) is not None:
-            raise DataException(nul_error(cut, out.topic))
+        if self._pass.refuses_nul and (name := find_nul(header.key for header in out.headers)) is not None:
+            raise DataException(nul_error(name, out.topic))
         encode, originals = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
             (h.key, h.value if id(h) in originals else encode(out.topic, h.key, h.schema, h.value))
@@ -270,7 +275,7 @@ def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
     if not any(headers):
         return pa.nulls(len(headers), HEADERS)
     return pa.array(
-        [[{"key": k, "value": v} for k, v in each] if each else None for each in headers], HEADERS
+        [[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in headers], HEADERS
     )
 
 

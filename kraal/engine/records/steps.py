@@ -85,13 +85,13 @@ def fault_note(fault: Fault) -> str:
 
 def merge_notes(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
     """Parse the notes of a batch; return the sum of its summaries, and the faults of its dead letters in order."""
-    total, dead = Summary(), []
+    total, dead_letter_faults = Summary(), []
     for note in notes:
         if note is None:
             continue
         content = json.loads(note)
         if "fault" in content:
-            dead.append(Fault(**content["fault"]))
+            dead_letter_faults.append(Fault(**content["fault"]))
             continue
         part = content["summary"]
         fatal, topic_error = part["fatal"], part["topic_error"]
@@ -104,7 +104,7 @@ def merge_notes(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             fatal=total.fatal or (None if fatal is None else Fault(**fatal)),
             topic_error=total.topic_error or (None if topic_error is None else TopicError(**topic_error)),
         )
-    return total, dead
+    return total, dead_letter_faults
 
 
 @dataclass(slots=True)
@@ -171,8 +171,8 @@ class PassResult:
             topic_error=self.topic_error,
         )
 
-    def _count(self, **more: int) -> None:
-        self.counts += ErrorCounts(**more)
+    def _count(self, **increments: int) -> None:
+        self.counts += ErrorCounts(**increments)
 
 
 def slice_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

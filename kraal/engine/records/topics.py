@@ -1,4 +1,4 @@
-"""Topic creation during a pass: it creates missing topics before it yields their records, and reports failures.
+"""Topic creation during a pass: the pass creates missing topics before it yields their records, and reports failures.
 
 The implementation (`kraal.engine.source.topics`) has a Kafka client, which Spark's Python workers import only for
 connectors that create topics.

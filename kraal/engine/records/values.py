@@ -55,8 +55,8 @@ def _conversion(kind: pa.DataType, schema: Schema | None) -> ValueConversion | N
         item = _conversion(kind.item_type, None if schema is None else schema.value) or _same
         return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        each = _conversion(kind.value_type, None if schema is None else schema.value)
-        return None if each is None else lambda values: [None if v is None else each(v) for v in values]
+        element = _conversion(kind.value_type, None if schema is None else schema.value)
+        return None if element is None else lambda values: [None if v is None else element(v) for v in values]
     return _scalar(kind)
 
 
@@ -85,7 +85,7 @@ def _moment(value: dt.datetime) -> Instant:
 
 def _variant(parts: Mapping[str, bytes]) -> Any:
     """Return the value of Spark's VARIANT, which has no schema."""
-    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available if there is such a column
+    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available if there is a VARIANT column
 
     return VariantVal(parts["value"], parts["metadata"]).toPython()
 
@@ -118,11 +118,11 @@ def _convert(convert: ValueConversion | None, value: Any) -> Any:
 
 def read_times(column: pa.Array) -> list[int | None]:
     """Return a timestamp column as milliseconds since the epoch, rounded down as in Spark."""
-    finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
-    if finer is not None:
-        return [None if value is None else value // finer for value in column.cast(pa.int64()).to_pylist()]
-    coarse: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
-    return coarse
+    divisor = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
+    if divisor is not None:
+        return [None if value is None else value // divisor for value in column.cast(pa.int64()).to_pylist()]
+    times_ms: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
+    return times_ms
 
 
 def json_text(value: Any, schema: Schema | None) -> str:
@@ -135,10 +135,10 @@ def _plain(value: Any, schema: Schema | None) -> Any:
         return {f.name: _plain(value.get(f.name), f.schema) for f in value.schema.fields}
     if isinstance(value, Mapping):
         inner = schema.value if schema is not None and schema.type is Type.MAP else None
-        return {str(key): _plain(each, inner) for key, each in value.items()}
+        return {str(key): _plain(item, inner) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         inner = schema.value if schema is not None and schema.type is Type.ARRAY else None
-        return [_plain(each, inner) for each in value]
+        return [_plain(item, inner) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()
     if isinstance(value, Instant):

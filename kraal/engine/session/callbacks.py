@@ -12,7 +12,7 @@ import threading
 from secrets import token_hex
 from typing import Any, Final
 
-_STARTING: Final = threading.Lock()
+_START_LOCK: Final = threading.Lock()
 _CLOSE_UNUSED_S: Final = 30
 """CallbackClient.DEFAULT_MIN_CONNECTION_TIME."""
 
@@ -30,7 +30,7 @@ def start_with_token(gateway: Any) -> None:
     from pyspark import java_gateway  # noqa: PLC0415 - as above
 
     module: Any = java_gateway
-    with _STARTING:
+    with _START_LOCK:
         # The gateway resolves unknown attributes in the JVM.
         if gateway.__dict__.get("_callback_server") is not None:
             return

@@ -34,10 +34,10 @@ class ClassArchiveFailed(KraalError):
 
 
 def create_archive(target: Path, jars: Sequence[Path], report_progress: Callable[[int, str], None]) -> None:
-    """Create the archive, of about 150 MB, which takes about 20 s. Raises ClassArchiveFailed.
+    """Create the archive (about 150 MB), which takes about 20 s. Raises ClassArchiveFailed.
 
-    `report_progress` receives the number of completed steps, of `STEPS`, and a description of the next one. The
-    process must not have had a Spark session before.
+    Must be called before this process creates a Spark session. `report_progress` receives the number of completed
+    steps (out of `STEPS`) and a description of the next step.
     """
     make_directory(target.parent, SHARED_DIRECTORY)
     scratch = Path(tempfile.mkdtemp(prefix="kraal-classes-"))
@@ -58,10 +58,10 @@ def create_archive(target: Path, jars: Sequence[Path], report_progress: Callable
 
 def delete_unused(target: Path) -> None:
     """Delete archives in the target's directory that were not read for a month."""
-    for other in target.parent.glob(f"*{target.suffix}"):
-        status = other.stat()
+    for archive in target.parent.glob(f"*{target.suffix}"):
+        status = archive.stat()
         if max(status.st_atime, status.st_mtime) < time.time() - _MAX_UNUSED_S:
-            other.unlink(missing_ok=True)
+            archive.unlink(missing_ok=True)
 
 
 def _record(

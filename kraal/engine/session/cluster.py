@@ -27,7 +27,7 @@ _DEFAULTS: Final = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
     "spark.dynamicAllocation.enabled": "false",
-    # An executor that has lost its driver exits within half a minute instead of an hour, and is replaced within one.
+    # An executor that has lost its driver exits within 30 s instead of an hour, and is replaced within a minute.
     "spark.executor.heartbeatInterval": "10s",
     "spark.executor.heartbeat.maxFailures": "3",
     "spark.network.timeout": "60s",
@@ -41,8 +41,8 @@ def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
     if master.startswith(_LOCAL_CLUSTER):
         loopback = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return settings | loopback | {_SECRET: secrets.token_hex(32)}
-    # Executors can reach the address from which the master is reached; Spark would use that of the host name.
-    if "SPARK_LOCAL_IP" not in os.environ and (address := _own_address(master)) is not None:
+    # Executors can reach the address from which the master is reached; by default, Spark uses that of the host name.
+    if "SPARK_LOCAL_IP" not in os.environ and (address := _local_address(master)) is not None:
         settings[DRIVER_HOST] = worker.get(DRIVER_HOST, address)
         settings["spark.driver.bindAddress"] = worker.get(DRIVER_HOST, address)
     return settings
@@ -59,7 +59,7 @@ def executor_python(worker: Mapping[str, str], environment: Mapping[str, str] = 
     return worker.get(_PYTHON) or environment.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _own_address(master: str) -> str | None:
+def _local_address(master: str) -> str | None:
     """Return the local address of the route to a standalone master; None without a route. Sends no packets."""
     if not is_standalone({"spark.master": master}):
         return None

@@ -1,4 +1,4 @@
-"""The zip file with the Python code for executors: that of Kraal and of installed plugins.
+"""The zip file with the Python code of Kraal and of installed plugins, which is sent to executors.
 
 Functions are pickled by name, so executors must be able to import their modules. The archive comes first in their
 `sys.path`, before installed packages. Native modules and Kraal's dependencies must be installed on executors.

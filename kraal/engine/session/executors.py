@@ -1,4 +1,4 @@
-"""The executors of a cluster: sends them code, checks their Python, and counts them. Runs on the session's thread."""
+"""Sends code to the executors of a cluster, checks their Python, and counts them. Runs on the session's thread."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def await_executor(
 ) -> None:
     """Wait until there is an executor; `report_wait` receives the reason for a longer wait.
 
-    Raises ExecutorsUnusable if the cluster stopped the application, which it also does if no executor can start.
+    Raises ExecutorsUnusable if the cluster stopped the application, which also happens if no executor can start.
     """
     began, reported = time.monotonic(), False
     while not count_executors(session) and not is_cancelled():

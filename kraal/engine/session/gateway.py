@@ -1,4 +1,4 @@
-"""Starts Spark's JVM while PySpark is imported: each takes a second or more, so they run in parallel.
+"""Starts Spark's JVM while PySpark is being imported: each of the two takes a second or more.
 
 By default, PySpark starts the JVM only after its import. This module starts it in the same way, with `spark-submit`,
 and passes the gateway's address to PySpark, as `spark-submit` does for Python programs.
@@ -32,10 +32,10 @@ _POLL_INTERVAL_S = 0.02
 _INFO_PATH = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _PORT_BYTES = 4
-"""Size of the port, a Java int; it is followed by the length of the secret, of the same size, and the secret."""
+"""Size of the port, a Java int. The length of the secret (of the same size) and the secret follow the port."""
 _DEFAULT_OPTIONS, _OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 """The settings with Java options, in the order in which Spark applies them."""
-_REFUSED: Final = {
+_REJECTED_OPTIONS: Final = {
     "-Xmx": "set spark.driver.memory",
     "-Dspark": "set Spark's settings as `spark.*` in the worker config",
 }
@@ -52,14 +52,14 @@ class StartingJvm:
 
     process: subprocess.Popen[bytes]
     directory: Path
-    """The private directory with its settings, to which it writes its port and secret."""
+    """The private directory with the JVM's settings, to which the JVM writes its port and secret."""
     output: Path
-    """The file with its output, after `output_start` bytes of previous JVMs."""
+    """The file with the output of the JVM, which starts after `output_start` bytes of previous JVMs."""
     output_start: int
 
     @staticmethod
     def launch(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> StartingJvm:
-        """Start a JVM, which exits when its standard input is closed; its directory in `parent` is temporary.
+        """Start a JVM, which exits when its standard input is closed. Creates a temporary directory for it in `parent`.
 
         Raises OSError if it cannot be started, and GatewayFailed for rejected Java options.
         """
@@ -122,8 +122,8 @@ def _write_files(settings: Mapping[str, str], options: list[str], directory: Pat
     """Write the properties and argument files; return the arguments of spark-submit that refer to them."""
     properties, arguments = directory / "spark.properties", directory / "java.options"
     # Java does not support nested argument files.
-    files = [f"@{arguments}", *(each for each in options if each.startswith("@"))]
-    lines = [_quote(each) for each in options if not each.startswith("@")]
+    files = [f"@{arguments}", *(option for option in options if option.startswith("@"))]
+    lines = [_quote(option) for option in options if not option.startswith("@")]
     write_private_text(arguments, "\n".join(lines))
     java = {_DEFAULT_OPTIONS: "", _OPTIONS: " ".join(map(_quote, files))}
     write_private_text(properties, javaproperties.dumps({**settings, **java}, timestamp=None))
@@ -137,7 +137,7 @@ def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
     except ValueError as exc:
         raise GatewayFailed(f"{key} has an unterminated quote") from exc
     for option in options:
-        for start, instead in _REFUSED.items():
+        for start, instead in _REJECTED_OPTIONS.items():
             if option.startswith(start):
                 raise GatewayFailed(f"{key} must not have {start}…: {instead}")
     return options

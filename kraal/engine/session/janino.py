@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = Path(__file__).parents[1] / "java"
 _DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers", "kraal.Refusals")}
-"""The other classes of the folder on which a class depends."""
+"""The classes in the same folder on which a class depends."""
 _LOCK: Final = threading.Lock()
 
 
 def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
-    """Return a column computed by a Java function, which `function` returns for a new object of the class.
+    """Return a column computed by a Java function. Job thread.
 
-    Job thread.
+    `function` receives a new object of the class, and returns the Java function.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - heavy; loaded after the start of Spark
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
@@ -32,7 +32,7 @@ def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -
     context: Any = SparkContext._active_spark_context
     arguments: Any = columns
     instance = new_instance(context, name)
-    return Classic(function(instance).apply(_to_seq(context, [each._jc for each in arguments])))  # noqa: SLF001 - as above
+    return Classic(function(instance).apply(_to_seq(context, [column._jc for column in arguments])))  # noqa: SLF001 - as above
 
 
 def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
@@ -57,8 +57,8 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
     catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
     java_class = load_class(context, name)
     values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))
-    for index, each in enumerate(arguments):
-        values[index] = each
+    for index, argument in enumerate(arguments):
+        values[index] = argument
     instance = java_class.getConstructors()[0].newInstance(values)
     propagates_null = may_be_null = is_deterministic = True
     call = catalyst.objects.Invoke(
@@ -83,19 +83,23 @@ def load_class(context: Any, name: str) -> Any:
     """Return a class of `kraal/engine/java`; on first use, compile it for driver and executors. Job thread."""
     with _LOCK:
         loader = _loader(context._jvm)
-        for each in (*_DEPENDENCIES.get(name, ()), name):
-            if not _has(loader, each):
-                context._jsc.sc().addJar(str(_add_class(context._jvm, loader, each, _folder_of_context())))
+        for class_name in (*_DEPENDENCIES.get(name, ()), name):
+            if not _has(loader, class_name):
+                jar = _add_class(context._jvm, loader, class_name, _folder_of_context())
+                context._jsc.sc().addJar(str(jar))
         return loader.loadClass(name)
 
 
 def compile_class(jvm: Any, name: str, folder: Path) -> list[Path]:
     """Compile a class of `kraal/engine/java` before there is a SparkContext; return the jars in `folder`.
 
-    The driver has the class then. Session's thread.
+    The driver can load the class afterwards. Called on the session's thread.
     """
     with _LOCK:
-        return [_add_class(jvm, _loader(jvm), each, folder) for each in (*_DEPENDENCIES.get(name, ()), name)]
+        return [
+            _add_class(jvm, _loader(jvm), class_name, folder)
+            for class_name in (*_DEPENDENCIES.get(name, ()), name)
+        ]
 
 
 def _loader(jvm: Any) -> Any:
@@ -122,10 +126,10 @@ def _add_class(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
     compiler.setParentClassLoader(loader)
     compiler.cook(source)
     jar = folder / f"{name}.jar"
-    with zipfile.ZipFile(jar, "w") as packed:
+    with zipfile.ZipFile(jar, "w") as archive:
         classes = compiler.getBytecodes()
         # An array, because a Java iterator ends with an exception, for which PySpark requires a SparkContext.
-        for each in classes.keySet().toArray():
-            packed.writestr(f"{each.replace('.', '/')}.class", bytes(classes.get(each)))
+        for class_name in classes.keySet().toArray():
+            archive.writestr(f"{class_name.replace('.', '/')}.class", bytes(classes.get(class_name)))
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
     return jar

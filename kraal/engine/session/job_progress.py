@@ -23,7 +23,7 @@ class JobProgress:
     """Watches the progress of the jobs of one run."""
 
     def __init__(self, call_later: Later, calls: Share, report: Callable[[], None]) -> None:
-        """Create a watch; `calls` are threads that may call Spark, `report` is called after checks with progress."""
+        """Create a watch; `calls` runs calls to Spark, and `report` is called after each check that finds progress."""
         self._call_later, self._calls, self._report = call_later, calls, report
 
     @contextlib.contextmanager

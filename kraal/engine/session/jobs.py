@@ -23,11 +23,11 @@ class JobGroup:
     def __init__(
         self, session: Session, task: TaskId, canceller: Share, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Create a group; `settings` are those of the run's own Spark session."""
+        """Create a group; `settings` are the settings of the run's Spark session."""
         self._session = session
         self._settings = dict(settings or {})
         self._configured: tuple[Spark, Spark] | None = None
-        """The worker's Spark, and the same with sessions that have the run's settings."""
+        """The worker's Spark, and a copy whose sessions have the run's settings."""
         self._task = task
         self._canceller = canceller
         self._progress: JobProgress | None = None
@@ -73,7 +73,7 @@ class JobGroup:
         if not self._settings:
             return spark
         if self._configured is None or self._configured[0] is not spark:
-            session, tiny = (with_settings(each, self._settings) for each in (spark.session, spark.tiny))
+            session, tiny = (with_settings(old, self._settings) for old in (spark.session, spark.tiny))
             self._configured = (spark, replace(spark, session=session, tiny=tiny))
         return self._configured[1]
 

@@ -1,4 +1,4 @@
-"""Spark sessions with settings of their own, which share the worker's SparkContext."""
+"""Spark sessions with separate settings, which share the worker's SparkContext."""
 
 from __future__ import annotations
 

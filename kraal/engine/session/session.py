@@ -208,9 +208,9 @@ class Session:
             self._spark = None
             if self._closing.is_set():
                 break
-            lived = time.monotonic() - began
-            failures = 0 if lived > _MIN_HEALTHY_S else failures + 1
-            starting = self._end_state(code, lived)
+            uptime_s = time.monotonic() - began
+            failures = 0 if uptime_s > _MIN_HEALTHY_S else failures + 1
+            starting = self._end_state(code, uptime_s)
             log.error("%s", starting.reason)
             self._set_state(starting)
             self._clean_up()
@@ -227,11 +227,11 @@ class Session:
                     self.kill(why)
         return spark.process.wait()
 
-    def _end_state(self, code: int, lived_s: float) -> EngineStarting:
+    def _end_state(self, code: int, uptime_s: float) -> EngineStarting:
         """Return the state after the JVM has exited, with the cause."""
         heap = heap_exhaustion_message(code, _read_end(self._scratch / _OUTPUT))
         ending = f"its heap was exhausted: {heap}" if heap else _describe_exit(code)
-        text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; restarting it"
+        text = f"Spark's JVM ended ({ending}) after {uptime_s:.0f} s; restarting it"
         return EngineStarting(text, out_of_memory=heap is not None)
 
     def _set_state(self, state: EngineState) -> None:
@@ -267,13 +267,13 @@ class Session:
     @contextlib.contextmanager
     def _kill_after(self, seconds: float) -> Iterator[None]:
         """Kill the JVM if the block takes longer than this."""
-        late = threading.Timer(seconds, self.kill, (f"its first jobs took more than {seconds:.0f} s",))
-        late.daemon = True
-        late.start()
+        timer = threading.Timer(seconds, self.kill, (f"its first jobs took more than {seconds:.0f} s",))
+        timer.daemon = True
+        timer.start()
         try:
             yield
         finally:
-            late.cancel()
+            timer.cancel()
 
     def _drop_archive(self) -> None:
         """Stop using the class archive, because a damaged one may crash the JVM."""

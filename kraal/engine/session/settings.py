@@ -96,7 +96,7 @@ _JAVA_OPTIONS = (
     "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-UsePerfData -Djava.net.preferIPv4Stack=true "
     "-Djdk.lang.Process.launchMechanism=vfork"
 )
-"""The JVM exits on OutOfMemoryError, and the session restarts it; it would not recover otherwise."""
+"""The JVM exits on OutOfMemoryError, from which it would not recover, and the session restarts it."""
 
 
 def with_lane_slot(master: str, cores: int) -> tuple[str, int]:

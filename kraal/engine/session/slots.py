@@ -19,7 +19,7 @@ _RESERVED: Final = 1
 
 
 class SlotsMissing(Exception):
-    """Spark has too few core slots for a query in real-time mode; the message contains the number that is missing."""
+    """Spark has too few core slots for a query in real-time mode; the message contains the number of missing slots."""
 
 
 def count_missing_slots(requested: int, slots: int, total: int) -> int:
@@ -44,31 +44,31 @@ class SlotReservation:
 class Slots:
     """The slots that the runs of one engine have reserved. Thread-safe."""
 
-    _held: dict[TaskId, SlotReservation] = field(default_factory=dict)
+    _reservations: dict[TaskId, SlotReservation] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reserve(self, task: TaskId, requested: int, total: int) -> SlotReservation:
         """Reserve slots for a task, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
-            counts = {each: slots.count for each, slots in self._held.items() if each != task}
-            lacks = count_missing_slots(requested, sum(counts.values()), total)
-            if lacks:
-                raise SlotsMissing(_describe(requested, counts, total, lacks))
-            slots = self._held[task] = SlotReservation(task, requested)
+            counts = {each: slots.count for each, slots in self._reservations.items() if each != task}
+            missing = count_missing_slots(requested, sum(counts.values()), total)
+            if missing:
+                raise SlotsMissing(_describe(requested, counts, total, missing))
+            slots = self._reservations[task] = SlotReservation(task, requested)
             return slots
 
     def release(self, slots: SlotReservation) -> None:
         """Release slots; no-op if a later run of the task has reserved slots since."""
         with self._lock:
-            if self._held.get(slots.task) is slots:
-                del self._held[slots.task]
+            if self._reservations.get(slots.task) is slots:
+                del self._reservations[slots.task]
 
 
-def _describe(requested: int, counts: Mapping[TaskId, int], total: int, lacks: int) -> str:
+def _describe(requested: int, counts: Mapping[TaskId, int], total: int, missing: int) -> str:
     names = ", ".join(sorted(map(str, counts)))
     usage = f"{sum(counts.values())} are held by {names}" if counts else "none is held by others"
     return (
         f"In real-time mode each partition holds one of Spark's core slots. This task has {requested} partitions, "
-        f"{usage}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
-        f"Give the worker spark.master=local[{total + lacks}] or more, or mirror fewer partitions in real time."
+        f"{usage}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {missing} missing. "
+        f"Give the worker spark.master=local[{total + missing}] or more, or mirror fewer partitions in real time."
     )

@@ -2,7 +2,7 @@
 
 All tasks of a worker share one heap, and when it is exhausted the JVM exits without naming the task. So all tasks whose
 jobs were running become suspects, and from then on suspects run one at a time. An innocent task finishes its batch when
-it runs alone, which clears it; a guilty one ends the JVM again, alone, until it reaches the limit of deaths. Without
+it runs alone, and is cleared. A guilty task ends the JVM again, until it reaches the limit of deaths. Without
 turns, a busy innocent task would be blamed together with the guilty one each time. Suspects take turns for some time
 even after they have finished batches, because two tasks may exhaust the heap only together.
 
@@ -59,7 +59,7 @@ class Verdict:
 
 def blame_tasks(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
     """Return the verdict after a heap exhaustion while these tasks were running."""
-    current = {task: each for task, each in suspects.items() if now_s - each.latest_s < rules.quarantine_s}
+    current = {task: old for task, old in suspects.items() if now_s - old.latest_s < rules.quarantine_s}
     for task in working:
         suspect = current.get(task)
         current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
@@ -82,7 +82,7 @@ def must_take_turns(suspects: Suspects, task: TaskId, now_s: float, rules: HeapR
 def heap_exhaustion_message(code: int, output: str) -> str | None:
     """Return the error message of a JVM that ran out of memory; None if it ended for another reason.
 
-    `code` is its exit code, negative for a signal, and `output` the end of its output.
+    `code` is the exit code, which is negative for a signal; `output` is the end of the JVM's output.
     """
     if code not in (_ENDED_BY_JAVA, _ENDED_BY_SPARK):
         return None

@@ -29,8 +29,8 @@ def find_java_problem() -> str | None:
     """Return the problem with this machine's Java and its solution; None if Spark can use it."""
     try:
         find_java()
-    except JavaMissing as missing:
-        return str(missing)
+    except JavaMissing as error:
+        return str(error)
     return None
 
 

@@ -39,7 +39,7 @@ _NO_TOPIC = "no/topic"
 def warm_up(
     session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], is_awaited: Callable[[], bool]
 ) -> None:
-    """Exercise the code that small batches use; log failures. Takes some seconds. Session's thread.
+    """Exercise the code that small batches use; log failures. Takes a few seconds. Called on the session's thread.
 
     No-op if `kraal.spark.warmup.enabled` is false. `is_awaited` returns whether a task waits for Spark; it is called
     between the steps, and True ends the warm-up.
@@ -53,7 +53,9 @@ def warm_up(
         "Kafka's clients": lambda: _warm_up_kafka(session, tiny, producer, is_awaited),
         "small batches": lambda: _run_small_batches(tiny, is_awaited),
     }
-    completed = [what for what, step in steps.items() if not is_awaited() and _run_step(what, step)]
+    completed = [
+        component for component, step in steps.items() if not is_awaited() and _run_step(component, step)
+    ]
     if completed:
         log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - began_s)
     elif is_awaited():
@@ -103,28 +105,28 @@ def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None
 def _write_refused_record(tiny: SparkSession, producer: Mapping[str, str]) -> None:
     """Write a record to an invalid topic, which exercises a round trip to a broker.
 
-    It uses the producer that tasks share, which Spark caches by its settings.
+    The write uses the producer that tasks share, which Spark caches by its settings.
     """
     context: Any = tiny.sparkContext
     context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
     # With the settings of tasks, the producer would wait for unavailable brokers forever.
-    late = threading.Timer(_TIMEOUT_S, context.cancelJobGroup, (_GROUP,))
-    late.start()
+    timer = threading.Timer(_TIMEOUT_S, context.cancelJobGroup, (_GROUP,))
+    timer.start()
     try:
         with contextlib.suppress(Exception):  # the write must fail
             _single_record_writer(tiny).format("kafka").options(**producer).save()
     finally:
-        late.cancel()
+        timer.cancel()
 
 
 def _run_small_batches(tiny: SparkSession, is_awaited: Callable[[], bool]) -> None:
     """Write batches to a no-op sink until they are fast, or until a task waits for Spark."""
     end_s = time.monotonic() + _TIMEOUT_S
-    quick = 0
-    while quick < _QUICK_BATCHES and time.monotonic() < end_s and not is_awaited():
+    quick_batches = 0
+    while quick_batches < _QUICK_BATCHES and time.monotonic() < end_s and not is_awaited():
         began_s = time.monotonic()
         _single_record_writer(tiny).format("noop").save()
-        quick = quick + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
+        quick_batches = quick_batches + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
 
 
 def _single_record_writer(tiny: SparkSession) -> DataFrameWriter:
@@ -135,11 +137,11 @@ def _single_record_writer(tiny: SparkSession) -> DataFrameWriter:
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
-def _run_step(what: str, step: Callable[[], object]) -> bool:
+def _run_step(component: str, step: Callable[[], object]) -> bool:
     """Run a step; return False if it fails, as the first batch of a task will report the error."""
     try:
         step()
     except Exception as error:  # noqa: BLE001 - as above
-        log.info("Failed to warm up Spark with %s: %s", what, root_cause(error))
+        log.info("Failed to warm up Spark with %s: %s", component, root_cause(error))
         return False
     return True

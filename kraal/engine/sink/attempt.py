@@ -122,7 +122,9 @@ class SinkAttempt:
         """Handle records that the plugin has reported; read them again if dead letters or the log require them."""
         parts, tolerance = self._parts, self._reports.tolerance
         records = parts.records
-        write_dead_letters = None if records is None or records.dead is None else records.write_dead_letters
+        write_dead_letters = (
+            None if records is None or records.dead_letters is None else records.write_dead_letters
+        )
         is_needed = write_dead_letters is not None or (tolerance.logs and tolerance.shows_records)
         read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
         return handle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)

@@ -1,7 +1,8 @@
 """Reports the backlog of a sink task, without requests to brokers.
 
-The end of a partition is the later one of those in the consumer's fetch responses and in the responses to the run's
-offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as records.
+The end of a partition is the higher of the offset in the consumer's fetch responses and the offset in the responses to
+the run's offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as
+records.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Offsets = Mapping["TopicPartition", int]
 
 
 def records_behind(positions: Offsets, *ends: Offsets) -> int:
-    """Return the number of offsets between positions and the latest of their known ends, summed up. Pure."""
+    """Return the total number of offsets between the positions and the highest known ends. Pure."""
     return sum(
         max(0, *(offsets.get(partition, position) - position for offsets in ends))
         for partition, position in positions.items()
@@ -39,8 +40,8 @@ class Fetches(Protocol):
 class BacklogReport:
     """Reports the backlog of one run. One thread at a time.
 
-    It calls the consumer only between batches: during a batch, another thread may be in the consumer, in a rebalance
-    that waits for that batch.
+    Calls the consumer only between batches: during a batch, another thread may be blocked in the consumer, by a
+    rebalance that waits for the batch.
     """
 
     def __init__(self, report: Callable[[int], None], now: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +58,7 @@ class BacklogReport:
         self._fetched = {}
 
     def record_poll(self, fetches: Fetches, positions: Offsets, *, records: bool) -> None:
-        """Update the fetched ends after a poll; `records` is whether it returned records, which will be written.
+        """Update the fetched ends after a poll; `records` is whether the poll returned records to write.
 
         Without records, report the backlog if the latest report is old. Without positions, the backlog is unknown.
         """

@@ -55,7 +55,7 @@ class Timing:
     """Maximum delay of a rebalance, counted from the latest poll before it."""
     first_s: float
     """Time after which the member of a running job is polled."""
-    every_s: float
+    interval_s: float
     """Interval of these polls."""
 
     @staticmethod
@@ -71,7 +71,7 @@ class Timing:
             poll_limit_s=limit_s,
             hold_s=max(limit_s / 4, 0.95 * limit_s - heartbeat_s - 1),
             first_s=min(1.0, limit_s / 10),
-            every_s=min(1.0, limit_s / 10),
+            interval_s=min(1.0, limit_s / 10),
         )
 
 
@@ -109,7 +109,7 @@ class BatchOwnership:
         task: TaskId,
         timing: Timing,
         call_later: Callable[[float, Callable[[], None]], None],
-        leased: Callable[[], bool] = lambda: True,
+        has_lease: Callable[[], bool] = lambda: True,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the object without a member (`set_member`).
@@ -118,13 +118,13 @@ class BatchOwnership:
             task: the task, for log lines.
             timing: when to poll, and how long to delay a rebalance.
             call_later: calls a function after a number of seconds.
-            leased: returns whether the worker may write for the task.
+            has_lease: returns whether the worker may write for the task.
             cancel: called when a batch is lost while its job is running; must not block.
         """
         self._task = task
         self._timing = timing
         self._call_later = call_later
-        self._leased = leased
+        self._has_lease = has_lease
         self._cancel = cancel
         self._changed = threading.Condition()
         self._stage = _Stage.NONE
@@ -146,7 +146,7 @@ class BatchOwnership:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no job is running and the member is not polled here, so that the run may poll it."""
+        """Whether no job is running and no thread of this object polls the member, so that the run may poll it."""
         with self._changed:
             return self._stage is _Stage.NONE and self._thread is None
 
@@ -158,15 +158,15 @@ class BatchOwnership:
 
     def guard(self, launch: JobLauncher) -> JobLauncher:
         """Return a launcher that keeps the member in its group while the job is running; may be called repeatedly."""
-        begun = False
+        has_begun = False
 
         def start(done: Callable[[JobResult], None]) -> None:
-            nonlocal begun
-            if self._begin(again=begun):
-                begun = True
+            nonlocal has_begun
+            if self._begin(is_retry=has_begun):
+                has_begun = True
                 launch(lambda outcome: done(self._record_end(outcome)))
             else:
-                done(None)  # lost while it waited for a retry
+                done(None)  # the batch was lost while it waited for a retry
 
         return start
 
@@ -181,16 +181,16 @@ class BatchOwnership:
         """
         deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
-            while not (leased := self._leased()) and not (self._lost or self._stopped):
+            while not (is_leased := self._has_lease()) and not (self._lost or self._stopped):
                 if time.monotonic() >= deadline_s:
                     break
                 self._changed.wait(_LEASE_CHECK_INTERVAL_S)
-            if self._lost or self._stopped or not leased:
+            if self._lost or self._stopped or not is_leased:
                 self._lost = True
                 reason = (
                     "the task was cancelled" if self._stopped else "its partitions belong to another task"
                 )
-                if not leased:
+                if not is_leased:
                     reason = MUST_NOT_WRITE
                 raise PartitionsLost(f"{self._task}: discarding the batch: {reason}")
 
@@ -223,13 +223,13 @@ class BatchOwnership:
 
     # --- jobs -----------------------------------------------------------------------------------------------
 
-    def _begin(self, *, again: bool) -> bool:
+    def _begin(self, *, is_retry: bool) -> bool:
         with self._changed:
-            if again and self._lost:
+            if is_retry and self._lost:
                 self._stage = _Stage.NONE
                 self._changed.notify_all()
                 return False
-            if not again:
+            if not is_retry:
                 self._lost, self._records = False, 0
             self._began_s = time.monotonic()
             if not self._stopped:
@@ -265,7 +265,7 @@ class BatchOwnership:
                 return
             remaining_s = self._began_s + self._timing.first_s - time.monotonic()
             if remaining_s > 0 or self._is_committing:
-                self._schedule(max(remaining_s, self._timing.every_s))
+                self._schedule(max(remaining_s, self._timing.interval_s))
                 return
             run = bind_subject(self._run)
             self._thread = threading.Thread(target=run, name=f"keep-alive-{self._task}", daemon=True)
@@ -286,7 +286,7 @@ class BatchOwnership:
                 log.warning("%s: Failed to poll the group member: %s", self._task, error)
                 polls = False
             with self._changed:
-                self._wait({_Stage.NONE}, self._timing.every_s)
+                self._wait({_Stage.NONE}, self._timing.interval_s)
                 if self._stage is _Stage.NONE:
                     self._thread = None
                     self._changed.notify_all()

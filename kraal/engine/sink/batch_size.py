@@ -21,7 +21,7 @@ TARGET_FRACTION: Final = 0.25
 """Maximum duration of a write as a fraction of `max.poll.interval.ms`."""
 
 _MAX_SHRINK_FACTOR: Final = 4
-"""The next batch has at least the number of records divided by this."""
+"""The limit of the next batch is at least the number of records of the latest one divided by this factor."""
 _MAX_GROWTH_FACTOR: Final = 2
 _DISTINCT_RATIO: Final = 1.5
 """Minimum ratio of two sizes that differ clearly."""
@@ -40,7 +40,7 @@ class BatchSizing:
     """The measurements of a sink's writes."""
 
     limit: int | None = None
-    """Maximum number of records of the next batch; None for that of the config."""
+    """Maximum number of records of the next batch; None if only the limit of the config applies."""
     last: Sample | None = None
     """The latest batch, or an earlier one of about the same size."""
     other: Sample | None = None
@@ -52,7 +52,7 @@ def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_r
     if sample.records < 1 or sample.duration_s <= 0:
         return sizing
     other = next(
-        (each for each in (sizing.last, sizing.other) if each is not None and _differ_clearly(each, sample)),
+        (old for old in (sizing.last, sizing.other) if old is not None and _differ_clearly(old, sample)),
         None,
     )
     # Compare sizes that change gradually with the first of them.
@@ -75,19 +75,19 @@ def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_r
 def _target_records(sample: Sample, other: Sample | None, target_s: float) -> float:
     """Return the number of records whose write would take `target_s`, or twice the fixed time if that is longer."""
     fixed_s = 0.0 if other is None else _fixed_s(sample, other)
-    each_s = (sample.duration_s - fixed_s) / sample.records
+    record_s = (sample.duration_s - fixed_s) / sample.records
     allowed_s = max(target_s - fixed_s, fixed_s)
-    return allowed_s / each_s if each_s > 0 else float("inf")
+    return allowed_s / record_s if record_s > 0 else float("inf")
 
 
 def _fixed_s(sample: Sample, other: Sample) -> float:
     """Return the part of a write's duration that does not depend on the number of records."""
-    each_s = (sample.duration_s - other.duration_s) / (sample.records - other.records)
-    return min(max(sample.duration_s - each_s * sample.records, 0.0), sample.duration_s)
+    record_s = (sample.duration_s - other.duration_s) / (sample.records - other.records)
+    return min(max(sample.duration_s - record_s * sample.records, 0.0), sample.duration_s)
 
 
-def _differ_clearly(one: Sample, two: Sample) -> bool:
-    return max(one.records, two.records) >= _DISTINCT_RATIO * min(one.records, two.records)
+def _differ_clearly(first: Sample, second: Sample) -> bool:
+    return max(first.records, second.records) >= _DISTINCT_RATIO * min(first.records, second.records)
 
 
 class SizedRecord(Protocol):

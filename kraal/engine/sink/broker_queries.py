@@ -35,7 +35,7 @@ class MemberFailed(Exception):
 
 
 def as_error(error: Any) -> Exception:
-    """Return the exception for a client's error: retriable or not."""
+    """Return the exception for a client's error: MemberFailed if the error is permanent, otherwise RetriableError."""
     cause = error.args[0]
     if cause.code() in FATAL or cause.fatal():
         return MemberFailed(cause.str())

@@ -1,7 +1,7 @@
 """The way for a tail that is passed to the plugin without Spark, which takes milliseconds.
 
-It requires a plugin that accepts tables, and converters that return the bytes or the UTF-8 text in Kafka. Records that
-are processed one by one are passed to such a plugin in the same form (`transformed`).
+This way requires a plugin that accepts tables, and converters that return the bytes or the UTF-8 text in Kafka. Records
+that are processed one by one are passed to such a plugin in the same form (`transformed`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Direct:
 
 
 def takes_tables(task: SinkTask) -> bool:
-    """Return whether a plugin accepts tables: it declares so, and no subclass of that class overrides `write`."""
+    """Return whether a plugin declares `takes_tables`, and no subclass of the declaring class overrides `write`."""
     return task.takes_tables and ("takes_tables" in vars(task) or declares(task, "takes_tables", "write"))
 
 

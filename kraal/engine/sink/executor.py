@@ -73,7 +73,7 @@ class SinkExecutor:
         self._member: Member | None = None
         self._parts: SinkParts | None = None
         """The parts that batches use; None until the plugin has started."""
-        self._dead: DeadLetters | None = None
+        self._dead_letters: DeadLetters | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._lookup_due_s = math.inf
         """The time of the next lookup of unknown partitions, in monotonic seconds."""
@@ -108,7 +108,7 @@ class SinkExecutor:
         spec = self._spec
         converters = make_converters(self._context.plugins, self._context.worker, spec)
         path = record_path(self._context, spec, converters)
-        self._dead = None if path.why is None else path.dead
+        self._dead_letters = None if path.why is None else path.dead_letters
         self._task = self._class()
         self._idle.set_polling(is_polling=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
@@ -130,8 +130,8 @@ class SinkExecutor:
             if member.poll(1):  # no batch is requested: read the record again later
                 member.changed = True
             return None
-        if self._dead is not None and not self._dead.ready:
-            return self._context.launch(self._dead.prepare)
+        if self._dead_letters is not None and not self._dead_letters.ready:
+            return self._context.launch(self._dead_letters.prepare)
         if member.pattern is not None and member.pattern.is_due:
             return self._context.launch(member.find_topics)
         if not member.changed and time.monotonic() >= self._lookup_due_s:
@@ -176,8 +176,8 @@ class SinkExecutor:
         finally:
             if member is not None:
                 member.close()
-            if self._dead is not None:
-                self._dead.close()
+            if self._dead_letters is not None:
+                self._dead_letters.close()
 
     def cancel(self) -> None:
         """Cancel the running job."""
@@ -233,8 +233,8 @@ class SinkExecutor:
             task.open(positions.keys())
         self._positions = positions
 
-    def _start(self, member: Member, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
-        start = choose_start(place, offset, bounds, self._reset, member.find_offset_since)
+    def _start(self, member: Member, partition: TopicPartition, offset: int | None, bounds: Bounds) -> int:
+        start = choose_start(partition, offset, bounds, self._reset, member.find_offset_since)
         if start.gap is not None:
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
@@ -248,8 +248,8 @@ class SinkExecutor:
         """Write a range that Spark reads; when there is no more backlog, the member reads again."""
         bounds = member.bounds(sorted(self._positions))
         self._backlog_report.set_ends(bounds)
-        for place, bound in bounds.items():
-            self._positions[place] = self._start(member, place, self._positions[place], bound)
+        for partition, bound in bounds.items():
+            self._positions[partition] = self._start(member, partition, self._positions[partition], bound)
         sizes = self._sizes
         ranges = next_ranges(
             self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
@@ -268,7 +268,7 @@ class SinkExecutor:
         if done is None:
             member.changed = True
             return None
-        self._positions |= {place: end for place, (_, end) in batch.ranges.items()}
+        self._positions |= {partition: end for partition, (_, end) in batch.ranges.items()}
         self.has_pending_commit = True
         self._backlog_report.report(self._positions)
         self._sizes.record_write(batch.records, done.duration_s)
@@ -283,7 +283,7 @@ class SinkExecutor:
             if takes_tables(task) and (direct := Direct.of(converters)) is not None:
                 ways[Way.DIRECT] = direct
         else:
-            records = SinkRecords(spec, path.steps, task.values, path.dead)
+            records = SinkRecords(spec, path.steps, task.values, path.dead_letters)
             ways[Way.TAIL_BY_RECORDS] = TailByRecords(task, records)
             ways[Way.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
             columns = None if spec.chain is not None else SinkColumns.of(path.steps, task.values)
@@ -296,7 +296,7 @@ class SinkExecutor:
             reader=reader,
             ownership=self._ownership,
             records=records,
-            facts=collect_facts(task, path, ways, can_wait=not self._idle.is_own),
+            facts=collect_facts(task, path, ways, can_wait=not self._idle.is_set_by_task),
             ways=ways,
         )
 

@@ -43,7 +43,10 @@ def tail_table(records: Sequence[Record]) -> Any:
 
 
 def read_tail(records: Sequence[Record]) -> ReadBatch:
-    """Return a batch of records that the consumer has fetched; those of a partition are in order."""
+    """Build a batch from records that the consumer has fetched.
+
+    The records of each partition must be in offset order.
+    """
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     for record in records:
         partition = TopicPartition(record.topic, record.partition)
@@ -94,7 +97,7 @@ def _check(value: Column, error: Column | None, part: str) -> Column:
 
 
 def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
-    """Return `put`, or one that coalesces the DataFrame for a task that requires each partition in one piece."""
+    """Return `put`; for a task that requires each partition in one piece, return one that coalesces the DataFrame."""
     if task.takes_pieces or len(ranges) > 1:
         return put
     return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)

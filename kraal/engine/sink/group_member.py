@@ -1,9 +1,9 @@
 """A sink task's membership in its consumer group, based on librdkafka.
 
 The member shares the partitions with the connector's other tasks, prevents committed offsets from expiring, and commits
-with its generation, so that a previous owner cannot commit. It reads tails itself; Spark reads backlogs. Rebalances
-happen only in `poll`, which the run calls between batches; `kraal.engine.sink.batch_ownership` calls it during a batch,
-and delays a rebalance until that batch is committed.
+with its generation, so that a previous owner cannot commit. The member reads tails; Spark reads backlogs. Rebalances
+happen only in `poll`. The run calls `poll` between batches; `kraal.engine.sink.batch_ownership` calls it during a
+batch, and delays a rebalance until the batch is committed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _ID_POLL_INTERVAL_S = 0.005
 _DRAIN_RECORDS = 500
 """Number of records that are consumed at a time in order to drop them."""
 _CLOSE_TIMEOUT_S = 0.25
+"""Maximum time for a client that has joined the group to leave it."""
 _CLOSE_JOINING_TIMEOUT_S = 0.02
-"""Maximum time for the client to leave the group on its own, once it has joined and before."""
+"""Maximum time for a client that is still joining the group to leave it."""
 _MEMBERSHIP_LOST = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
@@ -42,7 +43,7 @@ _MEMBERSHIP_LOST = frozenset(
 
 
 def _ignore(count: int) -> None:
-    """Do nothing."""
+    """No-op."""
 
 
 class Release(Protocol):
@@ -92,7 +93,7 @@ class Member(BrokerQueries):
         self._lock = threading.Lock()
         """Guards the assignment, and records that are checked against it."""
         self._rebalances = self._seen_rebalances = 0
-        """The number of assignment changes: the current one, and that at the latest call of `committed`."""
+        """The number of assignment changes so far, and the number at the latest call of `committed`."""
         self._paused = False
         self._next: dict[TopicPartition, int] = {}
         """The next offset to read from each partition."""
@@ -137,10 +138,10 @@ class Member(BrokerQueries):
         messages += self._consumer.consume(limit - len(messages), 0) if limit > len(messages) else []
         with self._lock:  # not during `start`, whose first records do not belong to the previous assignment
             for record in (make_record(message) for message in messages if message.error() is None):
-                place = TopicPartition(record.topic, record.partition)
-                if place in self.assigned and not self.changed:
+                partition = TopicPartition(record.topic, record.partition)
+                if partition in self.assigned and not self.changed:
                     records.append(record)
-                    self._next[place] = record.offset + 1
+                    self._next[partition] = record.offset + 1
         for error in filter(None, (message.error() for message in messages)):
             if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
@@ -237,7 +238,7 @@ class Member(BrokerQueries):
         """Leave the group, even during a join. Blocks.
 
         During a join, the broker does not respond to other requests of this client, and the group waits for the member,
-        which would delay the other members and the next start of this task. So another connection removes it.
+        which would delay the other members and the next start of this task. So another connection removes the member.
 
         No rebalance callback may be pending when the client closes: librdkafka may then drop the call that completes it
         and never return, with the GIL held (librdkafka issue 4884).

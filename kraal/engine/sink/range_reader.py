@@ -40,7 +40,7 @@ class RangeReader:
     def read_again(
         self, spark: GetSpark, batch: ReadBatch, partition: TopicPartition, offsets: Sequence[int]
     ) -> pa.Table:
-        """Return records of a batch as read from Kafka: at least those at the offsets, which ascend."""
+        """Return records of a batch as read from Kafka: at least those at the offsets, which must ascend."""
         if batch.table is not None:
             return batch.table
         raw = self.read(spark().session, {partition: (offsets[0], offsets[-1] + 1)})
@@ -62,8 +62,8 @@ class RangeReader:
 def partitions_json(partitions: Iterable[TopicPartition]) -> str:
     """Return partitions in Spark's JSON format: `{topic: [partitions]}`."""
     topics: dict[str, list[int]] = {}
-    for each in partitions:
-        topics.setdefault(each.topic, []).append(each.partition)
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
     return json.dumps(topics)
 
 

@@ -58,10 +58,12 @@ def choose_start(
         return Start(committed)
     where = f"{partition.topic}-{partition.partition}"
     if reset.policy == "none":
-        has = "no committed offset" if committed is None else f"the committed offset {committed}"
-        raise OffsetOutOfRange(
-            f"{where}: {has} is not in [{bounds.low}, {bounds.high}] and auto.offset.reset is none"
+        problem = (
+            "no committed offset"
+            if committed is None
+            else f"the committed offset {committed} is not in [{bounds.low}, {bounds.high}]"
         )
+        raise OffsetOutOfRange(f"{where}: {problem}, and auto.offset.reset is none")
     offset = bounds.low if reset.policy == "earliest" else bounds.high
     if reset.policy == "by_duration" and (first := find_offset_since(partition, reset.age_ms)) is not None:
         offset = min(max(first, bounds.low), bounds.high)
@@ -106,7 +108,7 @@ def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
 
 
 def get_ends(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:
-    """Return the ends from which `to_offsets` has created the offsets."""
+    """Return the end of each partition's range; the inverse of `to_offsets`."""
     ends: dict[TopicPartition, int] = {}
     for partition, offset in offsets.items():
         fields = partition.as_dict()

@@ -1,8 +1,8 @@
 """The record path for batches of a sink task.
 
-A tail is processed in the worker, on a job thread; a backlog in Spark's Python workers, and the result is persisted
-until the sink has written it: a sink may run several jobs over its DataFrame, and each record must be processed once.
-Dead letters are written before the sink is called, and both before the batch's offsets are committed.
+A tail is processed in the worker, on a job thread. A backlog is processed in Spark's Python workers, and the result is
+persisted until the sink has written it, because a sink may run several jobs over its DataFrame, but each record must be
+processed once. Dead letters are written before the sink is called, and the batch's offsets are committed after both.
 """
 
 from __future__ import annotations
@@ -35,55 +35,56 @@ class SinkRecords:
     spec: TaskSpec
     steps: Steps
     value_form: SinkValues
-    dead: DeadLetters | None
+    dead_letters: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
     _settled: Ranges | None = None
     """The batch whose dead letters are already written, in case it is retried."""
     _undelivered: int = 0
+    """Number of dead letters in failed writes, not counted in a summary yet."""
 
     def write_dead_letters(self, records: Iterable[tuple[RawRecord, Fault]]) -> None:
         """Write dead letters for records that the sink has reported, if enabled. Raises the errors of dead letters."""
-        if self.dead is not None:
+        if self.dead_letters is not None:
             dead_letters = [
                 DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
                 for raw, fault in records
             ]
-            self._write_dead_letters(self.dead, dead_letters)
+            self._write_dead_letters(self.dead_letters, dead_letters)
 
     def cancel(self) -> None:
         """Make blocking calls return promptly. Thread-safe."""
         self.cancelled.set()
-        if self.dead is not None:
-            self.dead.cancel()
+        if self.dead_letters is not None:
+            self.dead_letters.cancel()
 
-    def make_pass(self, *, here: bool = False) -> Pass:
-        """Return the pass for a batch; with `here`, it runs in this process and can be cancelled."""
+    def make_pass(self, *, in_process: bool = False) -> Pass:
+        """Return the pass for a batch; with `in_process`, it runs in this process and can be cancelled."""
         local = SinkPass(
-            steps=self.steps, value_form=self.value_form, writes_dead_letters=self.dead is not None
+            steps=self.steps, value_form=self.value_form, writes_dead_letters=self.dead_letters is not None
         )
         if self.spec.chain is not None:
-            return self.spec.chain.sink_pass(local, self.cancelled if here else None)
-        return replace(local, wait=self._wait) if here else local
+            return self.spec.chain.sink_pass(local, self.cancelled if in_process else None)
+        return replace(local, wait=self._wait) if in_process else local
 
     def settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
         """Write the dead letters and log lines of a batch, once. Raises ToleranceExceeded and dead letters' errors."""
         summary, faults = merge_notes(notes["note"].to_pylist())
         if self._settled != ranges:
-            if self.dead is not None:
+            if self.dead_letters is not None:
                 rows = [row for row in notes.to_pylist() if row["topic"] is not None]
                 self._write_dead_letters(
-                    self.dead,
+                    self.dead_letters,
                     [self._dead_letter(row, fault) for row, fault in zip(rows, faults, strict=True)],
                 )
             handle_outcomes(self.spec.task, summary, self.steps.tolerance)
             self._settled = ranges
-        lost, self._undelivered = self._undelivered, 0
-        lost_counts = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
-        return replace(summary, counts=summary.counts + lost_counts)
+        count, self._undelivered = self._undelivered, 0
+        failures = NO_ERRORS if not count else ErrorCounts(dead_letters=count, dead_letters_failed=count)
+        return replace(summary, counts=summary.counts + failures)
 
-    def _write_dead_letters(self, dead: DeadLetters, dead_letters: list[DeadLetter]) -> None:
+    def _write_dead_letters(self, writer: DeadLetters, dead_letters: list[DeadLetter]) -> None:
         try:
-            dead.write(dead_letters)
+            writer.write(dead_letters)
         except Exception:
             self._undelivered += len(dead_letters)
             raise
@@ -98,8 +99,8 @@ class SinkRecords:
         self, headers: Iterable[tuple[str, bytes | None]], fault: Fault
     ) -> Sequence[tuple[str, bytes | None]]:
         task = self.spec.task
-        assert self.dead is not None  # noqa: S101 - callers check it
-        with_context = self.dead.topic.with_context
+        assert self.dead_letters is not None  # noqa: S101 - callers check it
+        with_context = self.dead_letters.topic.with_context
         return dead_letter_headers(headers, fault, task.connector, task.task, with_context=with_context)
 
     def frame(self, rows: DataFrame) -> DataFrame:

@@ -50,9 +50,9 @@ class Rewrite:
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         for name, converter in (("key", self.key), ("value", self.value)):
-            at = part.schema.get_field_index(name)
-            data = [_rewrite_value(converter.for_columns, each) for each in part.column(at).to_pylist()]
-            part = part.set_column(at, name, pa.array(data, pa.binary()))
+            index = part.schema.get_field_index(name)
+            data = [_rewrite_value(converter.for_columns, value) for value in part.column(index).to_pylist()]
+            part = part.set_column(index, name, pa.array(data, pa.binary()))
         return part
 
 

@@ -29,11 +29,11 @@ class TailByRecords:
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         assert batch.table is not None  # noqa: S101 - chosen for tails only
-        process = self.records.make_pass(here=True)
-        passed = pa.Table.from_batches(list(process(batch.table.select(list(COLUMNS)).to_batches())), OUT)
-        summary = self.records.settle(passed.filter(passed["note"].is_valid()), batch.ranges)
+        process = self.records.make_pass(in_process=True)
+        output = pa.Table.from_batches(list(process(batch.table.select(list(COLUMNS)).to_batches())), OUT)
+        summary = self.records.settle(output.filter(output["note"].is_valid()), batch.ranges)
         if summary.written:
-            rows = passed.filter(passed["note"].is_null()).drop_columns(["note"])
+            rows = output.filter(output["note"].is_null()).drop_columns(["note"])
             put = partial(put, values=self.task.values, records=rows.num_rows)
             if takes_converted_tables(self.task):
                 put(None, table=as_text(as_text(rows, "key"), "value"))
@@ -70,11 +70,11 @@ class BacklogByRecords:
         """Process the records, and write the result through the plugin."""
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         raw = self.reader.read(spark().session, batch.ranges)
-        passed = map_in_arrow(raw.select(*COLUMNS), self.records.make_pass(), DDL).persist()
+        output = map_in_arrow(raw.select(*COLUMNS), self.records.make_pass(), DDL).persist()
         try:
-            summary = self.records.settle(passed.where("note is not null").toArrow(), batch.ranges)
+            summary = self.records.settle(output.where("note is not null").toArrow(), batch.ranges)
             if summary.written:
-                put(self.records.frame(passed.where("note is null").drop("note")), records=summary.written)
+                put(self.records.frame(output.where("note is null").drop("note")), records=summary.written)
         finally:
-            passed.unpersist()
+            output.unpersist()
         return summary

@@ -58,10 +58,10 @@ class SourceAttempt:
         if table is None or self.facts.transactional:
             return polled
         if parts.records is not None:
-            planned = None if self._is_in_doubt else parts.records.table_plan(polled.batch)
-            if planned is None:
+            column_plan = None if self._is_in_doubt else parts.records.table_plan(polled.batch)
+            if column_plan is None:
                 return polled
-            return replace(polled, plan=planned[0], topic=planned[1], by_columns=True)
+            return replace(polled, plan=column_plan[0], topic=column_plan[1], by_columns=True)
         plan = parts.plan(polled.batch)
         polled = replace(polled, plan=plan, topic=polled.batch.topic)
         if not polled.is_small:

@@ -5,7 +5,8 @@ transforms and converters, and the task's own producer sends it: slower than wit
 the transaction; if the batch was alone in it, the run repeats the batch, starting with the read.
 
 With `transaction.boundary=interval`, a transaction contains all batches of the interval. It is committed before a pause
-or a stop, and also if no more data arrives. An error in it fails the task, because earlier batches cannot be reread.
+or a stop, and also if no more data arrives. An error in such a transaction fails the task, because earlier batches
+cannot be reread.
 Source: ExactlyOnceWorkerSourceTask (Kafka 4.4.0).
 """
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_SLICE_ROWS: Final = 20_000
-"""Number of records converted to Python objects at a time."""
+"""Maximum number of records that are converted to Python objects at a time."""
 _FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
 _FLUSH_MS: Final = "60000"
 
@@ -101,7 +102,7 @@ class TransactionalSourceExecutor(SourceExecutor):
 
 
 class TransactionWay:
-    """Sends batches in transactions, with the offsets and the due time of the open one. Implements `SourceWay`."""
+    """Sends batches in transactions, and keeps the state of the open transaction. Implements `SourceWay`."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class TransactionWay:
         self._interval_s = interval_s
         self._reads_continuously = reads_continuously
         self._pending: dict[SourcePartition, Offset] = {}
-        self._placed = TrackedRecords()
+        self._tracked = TrackedRecords()
         self._due_s = 0.0
 
     @property
@@ -159,16 +160,16 @@ class TransactionWay:
             return self._write_batch(rows, batch.topic, done, began_s)
         records = parts.worker_record_path(batch)
         if records is not None:
-            passed, summary = records.process_table(batch)
+            processed_table, summary = records.process_table(batch)
             done = records.make_report(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._write_batch(to_rows(passed), None, done, began_s)
+            return self._write_batch(to_rows(processed_table), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             discovered = discover_batch(batch, spark.session)
             if discovered is None:
                 return None
             rows, topic = self._read(discovered, spark)
         try:
-            self._placed.tracking = discovered.tracking
+            self._tracked.tracking = discovered.tracking
             return self._write_batch(
                 rows, topic, self._make_report(discovered, rows, topic, began_s, poll_s), began_s
             )
@@ -228,27 +229,27 @@ class TransactionWay:
     def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
         """Write a batch, and commit the transaction if it is due. The report has no offsets for the task to store."""
         transactions = self._transactions
-        continues = transactions.is_open
+        is_continued = transactions.is_open
         # A plugin that reads continuously assumes that each reported batch is committed.
-        if not continues and self._interval_s is not None and not self._reads_continuously():
+        if not is_continued and self._interval_s is not None and not self._reads_continuously():
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
             for part in slices(rows.batches()):
-                transactions.write(topic, python_columns(part), self._placed.make_callbacks(part, topic))
+                transactions.write(topic, python_columns(part), self._tracked.make_callbacks(part, topic))
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
             return self._commit()
 
-        count = self._call(write, can_retry=not continues)
+        count = self._call(write, can_retry=not is_continued)
         duration_s = time.monotonic() - began_s
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending)
         self._pending = {}
-        self._placed.report_committed()
+        self._tracked.report_committed()
         return count
 
     def _call(self, function: Callable[[], int | None], *, can_retry: bool) -> int | None:
@@ -257,7 +258,7 @@ class TransactionWay:
             return function()
         except StoreUnavailable as exc:
             self._pending = {}
-            self._placed.discard()
+            self._tracked.discard()
             if can_retry:
                 raise RetriableError(str(exc)) from exc
             raise

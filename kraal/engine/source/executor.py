@@ -1,6 +1,6 @@
 """The executor of source tasks: polls the plugin for a batch, and chooses a way to write it.
 
-`kraal.engine.source.ways` makes the choice; each way has a module of its own.
+`kraal.engine.source.ways` makes the choice. Each way is implemented in a separate module.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class SourceExecutor:
         self._context = context
         self._group = group
         self._task: SourceTask | None = None
-        self._dead: DeadLetters | None = None
+        self._dead_letters: DeadLetters | None = None
         self._parts: SourceParts | None = None
         self._facts = SourceFacts()
         self._ways: Mapping[Way, SourceWay] = {}
         batches = context.batches(spec)
-        own_s = batches.poll_s or task_class.poll_interval_s
-        self._idle = IdleInterval(context.pace, own_s, context.poll_interval_s)
+        task_interval_s = batches.poll_s or task_class.poll_interval_s
+        self._idle = IdleInterval(context.pace, task_interval_s, context.poll_interval_s)
         self._linger_s = batches.linger_s
         self._last_batch_s = -math.inf
         """The time of the latest batch, in monotonic seconds."""
@@ -106,7 +106,7 @@ class SourceExecutor:
         converters = make_converters(context.plugins, context.worker, spec)
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
         path = record_path(context, spec, converters)
-        self._dead = path.dead
+        self._dead_letters = path.dead_letters
         records = self._records(path, converters, topics)
         self._use(
             SourceParts(
@@ -130,16 +130,16 @@ class SourceExecutor:
     def poll(self, *, requested: bool) -> JobLauncher | None:
         """Poll the plugin for a batch; if none is requested or the task may not read, suspend continuous reads.
 
-        If the task may no longer read when the poll returns a batch, keep the batch until it may read again. If it is
-        stopped instead, the next task reads the batch again, because its offsets are not stored.
+        If the task may no longer read when the poll returns a batch, keep the batch until reading is allowed again. If
+        the task is stopped instead, its next run reads the batch again, because the offsets are not stored.
         """
         task, parts = self._task, self._parts
         if task is None or parts is None:
             return None
         if not (requested and self._spec.may_read()):
             return self._context.launch(self._suspend) if self._reads_continuously else None
-        if self._dead is not None and not self._dead.ready:
-            return self._context.launch(self._dead.prepare)
+        if self._dead_letters is not None and not self._dead_letters.ready:
+            return self._context.launch(self._dead_letters.prepare)
         attempt, self._waiting = self._waiting, None
         if attempt is not None:
             return attempt
@@ -215,11 +215,11 @@ class SourceExecutor:
     ) -> SourceRecords:
         """Create the record path; with transforms and without error handling, it may have a column path."""
         spec, steps = self._spec, path.steps
-        dead = None if path.dead is None else path.dead.topic.of_source(spec.task)
+        dead_topic = None if path.dead_letters is None else path.dead_letters.topic.of_source(spec.task)
         columns = None
-        if path.why is not None and steps.tolerance.is_default and dead is None and spec.chain is None:
+        if path.why is not None and steps.tolerance.is_default and dead_topic is None and spec.chain is None:
             columns = SourceColumns.of(steps, converters, spec.connector_config)
-        return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
+        return SourceRecords(spec, steps, dead_topic, topics, self._cancelled, columns)
 
     def _drop_batch(self) -> None:
         """Cancel the running job and close its producers; the run relaunches it."""
@@ -241,7 +241,7 @@ class SourceExecutor:
         return self._parts is not None and self._parts.cancel_pending()
 
     def _close_producers(self, client_id: str | None = None) -> None:
-        """Close the producers with this client id, by default the task's, or the client id of the config."""
+        """Close the producers with this client id (default: that of the task), or with the client id of the config."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
         self._context.producers.close(client_options.choose_client_id(worker, connector, default))

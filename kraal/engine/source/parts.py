@@ -78,7 +78,7 @@ class SourceParts:
         else:
             self._uses_producers = True
             batch.carrier.put(batch, self.group)
-        if self.group.is_cancelled:  # it was cancelled while the batch was being prepared
+        if self.group.is_cancelled:  # the run was cancelled while the batch was being prepared
             self.cancel_pending()
 
     def choose_jobless_way(self, rows: int, size: int) -> Way | None:

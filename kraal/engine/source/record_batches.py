@@ -51,7 +51,7 @@ class SourceRecords:
 
     spec: TaskSpec
     steps: Steps
-    dead: DeadTopic | None
+    dead_topic: DeadTopic | None
     topics: SourceTopics | None
     cancelled: threading.Event
     columns: SourceColumns | None = None
@@ -72,13 +72,13 @@ class SourceRecords:
         self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
     ) -> tuple[int, frozenset[TopicName]] | None:
         """Write a DataFrame by columns; return None if it must take the record path, even if it was partly written."""
-        planned = self._column_plan(batch, frame.columns)
-        if planned is None:
+        column_plan = self._column_plan(batch, frame.columns)
+        if column_plan is None:
             return None
         if self.topics is not None:
-            self.topics.ensure(planned[1:])
+            self.topics.ensure(column_plan[1:])
         try:
-            return write(frame, with_options(planned[0], options), planned[1])
+            return write(frame, with_options(column_plan[0], options), column_plan[1])
         except Exception as exc:
             if not needs_record_path(exc):
                 raise
@@ -90,12 +90,12 @@ class SourceRecords:
 
         A job over the result may fail with `needs_record_path`.
         """
-        planned = self._column_plan(batch, frame.columns)
-        if planned is None:
+        column_plan = self._column_plan(batch, frame.columns)
+        if column_plan is None:
             return None
         if self.topics is not None:
-            self.topics.ensure(planned[1:])
-        return kafka_frame(frame, *planned, for_spark=False), planned[1]
+            self.topics.ensure(column_plan[1:])
+        return kafka_frame(frame, *column_plan, for_spark=False), column_plan[1]
 
     def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
         """Return the DataFrame processed by the record path, with notes."""
@@ -108,11 +108,11 @@ class SourceRecords:
 
         assert batch.table is not None  # noqa: S101 - `accepts` has checked this
         names = [name for name in COLUMNS if name in batch.table.column_names]
-        process = self._make_pass(batch, here=True)
-        passed = pa.Table.from_batches(list(process(batch.table.select(names).to_batches())), OUT)
-        is_row = passed["topic"].is_valid()
-        summary, _ = merge_notes(passed["note"].to_pylist())
-        return passed.filter(is_row).drop_columns(["note"]), summary
+        process = self._make_pass(batch, in_process=True)
+        output = pa.Table.from_batches(list(process(batch.table.select(names).to_batches())), OUT)
+        is_row = output["topic"].is_valid()
+        summary, _ = merge_notes(output["note"].to_pylist())
+        return output.filter(is_row).drop_columns(["note"]), summary
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
         """Process a DataFrame with Spark, and write it to Kafka; return the summary."""
@@ -142,13 +142,13 @@ class SourceRecords:
         )
 
     def _column_plan(self, batch: SourceBatch, names: Iterable[str]) -> tuple[WritePlan, str | None] | None:
-        planned = None if self.columns is None else self.columns.plan(batch, frozenset(names))
-        if planned is not None and planned[1] is None and self.topics is not None:
+        column_plan = None if self.columns is None else self.columns.plan(batch, frozenset(names))
+        if column_plan is not None and column_plan[1] is None and self.topics is not None:
             return None  # missing topics must be created, and only the record path finds their names
-        return planned
+        return column_plan
 
-    def _make_pass(self, batch: SourceBatch, *, here: bool = False) -> Pass:
-        """Return the pass for a batch; with `here`, it runs in this process and can be cancelled."""
+    def _make_pass(self, batch: SourceBatch, *, in_process: bool = False) -> Pass:
+        """Return the pass for a batch; with `in_process`, it runs in this process and can be cancelled."""
         local = SourcePass(
             steps=self.steps,
             topic=batch.topic,
@@ -156,13 +156,13 @@ class SourceRecords:
             value_schema=batch.value_schema,
             timestamp_ms=batch.timestamp_ms,
             origin=describe_origin(batch),
-            dead=self.dead,
+            dead_topic=self.dead_topic,
             gate=None if self.topics is None else self.topics.gate(),
             refuses_nul=self.spec.transactions is not None,
         )
         if self.spec.chain is not None:
-            return self.spec.chain.source_pass(local, batch, self.cancelled if here else None)
-        return replace(local, wait=self._wait) if here else local
+            return self.spec.chain.source_pass(local, batch, self.cancelled if in_process else None)
+        return replace(local, wait=self._wait) if in_process else local
 
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):

@@ -25,7 +25,7 @@ CHECK_INTERVAL_S: Final = 5.0
 """A batch that is in progress at two consecutive checks is examined."""
 REPORT_INTERVAL_S: Final = 60.0
 MAX_SPLIT_REFUSALS: Final = 20
-"""Number of refusals between two checks above which splitting batches has had no effect."""
+"""If a check finds at least this many new refusals, splitting batches has had no effect."""
 
 
 class RefusalWatch:
@@ -47,10 +47,12 @@ class RefusalWatch:
         self._interrupt = interrupt
         self._job = 0
         """The number of the running job, or 0."""
-        self._jobs = self._checked = 0
-        self._is_checked = False
+        self._jobs = 0
+        self._checked = 0
+        """The number of the job that was running at the latest check, or 0."""
+        self._is_scheduled = False
         """Whether a check is scheduled: one for all jobs of its interval."""
-        self._shrinks: str | None = None
+        self._interrupt_reason: str | None = None
         """Why the running job was interrupted."""
         self._counts: dict[str, int] = {}
         """The number of times that each refusal had occurred at the latest check."""
@@ -59,23 +61,23 @@ class RefusalWatch:
     def begin(self) -> None:
         """Watch the job that is about to start."""
         self._jobs += 1
-        self._job, self._shrinks, self._counts = self._jobs, None, {}
-        if not self._is_checked:
+        self._job, self._interrupt_reason, self._counts = self._jobs, None, {}
+        if not self._is_scheduled:
             self._check_later()
 
     def end(self, outcome: JobResult) -> JobResult:
         """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
         self._job = 0
-        if self._shrinks is None or isinstance(outcome, BatchDone):
+        if self._interrupt_reason is None or isinstance(outcome, BatchDone):
             return outcome
-        return RetriableError(self._shrinks)
+        return RetriableError(self._interrupt_reason)
 
     def _check_later(self) -> None:
-        self._is_checked = True
+        self._is_scheduled = True
         self._context.call_later(CHECK_INTERVAL_S, self._check)
 
     def _check(self) -> None:
-        self._is_checked = False
+        self._is_scheduled = False
         job, earlier, self._checked = self._job, self._checked, self._job
         if job:
             self._check_later()
@@ -89,14 +91,14 @@ class RefusalWatch:
             if job != self._job or (refusal.topic not in topics and refusal.client != self._client_id):
                 continue
             text = str(refusal)
-            since = refusal.count - self._counts.get(text, refusal.count)
+            new_count = refusal.count - self._counts.get(text, refusal.count)
             self._counts[text] = refusal.count
-            if since and not refusal.is_too_large:
+            if new_count and not refusal.is_too_large:
                 self._spec.working(busy=True, failure=text)  # the reported cause if the task stalls
                 self._warn(text)
-            elif since >= MAX_SPLIT_REFUSALS and self._shrinks is None:
+            elif new_count >= MAX_SPLIT_REFUSALS and self._interrupt_reason is None:
                 limit = self._limits.lower_limit(refusal.topic)
-                self._shrinks = f"{text}; trying batches of {limit} bytes"
+                self._interrupt_reason = f"{text}; trying batches of {limit} bytes"
                 self._interrupt()
 
     def _warn(self, text: str) -> None:

@@ -1,6 +1,6 @@
 """Transfers rows from Spark to a producer in this process through files, so that no process holds a batch in memory.
 
-Each Spark task writes the rows of its partition to a file of its own and returns the path; the files are read in the
+Each Spark task writes the rows of its partition to a separate file and returns the path; the files are read in the
 order of the partitions. If Spark's tasks run on other machines, the rows are transferred through the driver.
 """
 
@@ -75,11 +75,11 @@ def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
     directory = Path(scratch) / "spool" / uuid.uuid4().hex
     make_directory(directory)
     try:
-        written = map_in_arrow(frame, partial(_write, str(directory)), _DDL).collect()
+        descriptions = map_in_arrow(frame, partial(_write, str(directory)), _DDL).collect()
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
-    parts = sorted(written, key=lambda row: int(row["number"]))
+    parts = sorted(descriptions, key=lambda row: int(row["number"]))
     return Rows(
         count=sum(row["rows"] for row in parts),
         topics=frozenset(topic for row in parts for topic in row["topics"]),

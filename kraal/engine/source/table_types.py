@@ -20,7 +20,7 @@ from kraal.plugins.api import SourceBatch
 
 
 def with_kafka_types(batch: SourceBatch) -> SourceBatch:
-    """Return the batch with these columns of its table, if any, as `string`, `int32` and `HEADERS`.
+    """Return the batch with the columns `topic`, `partition` and `headers` of its table, if any, cast to Kafka's types.
 
     Raises ValueError for a column of an unsupported type, or with a value that is out of range.
     """

@@ -33,21 +33,21 @@ def explain_size_error(
 
     Args:
         error: the error of a batch.
-        topic: the topic of all records; None if they have several.
-        limits: `max.message.bytes` of the topics for which it is known.
+        topic: the topic of all records; None if the records have several topics.
+        limits: the known values of `max.message.bytes`, by topic.
         table: the records, if the plugin returned a table.
     """
-    refused = _TOO_LARGE.match(root_cause(error))
-    if refused is None:
+    match = _TOO_LARGE.match(root_cause(error))
+    if match is None:
         return error
-    where = topic or ", ".join(sorted(limits)) or "?"
-    by_producer = _BY_PRODUCER.match(refused["text"])
+    topic_names = topic or ", ".join(sorted(limits)) or "?"
+    by_producer = _BY_PRODUCER.match(match["text"])
     if by_producer is not None:
         key = f"producer.override.{MAX_REQUEST_SIZE}"
-        text = too_large_for_producer(where, int(by_producer["size"]), by_producer["limit"], key)
+        text = too_large_for_producer(topic_names, int(by_producer["size"]), by_producer["limit"], key)
     else:
         limit = min(limits.values(), default=None) if topic is None else limits.get(topic)
-        text = too_large_for_topic(where, None if table is None else max_record_size(table), limit)
+        text = too_large_for_topic(topic_names, None if table is None else max_record_size(table), limit)
     explanation = RecordTooLargeException(text)
     explanation.__context__ = error
     return explanation

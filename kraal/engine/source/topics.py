@@ -2,7 +2,8 @@
 
 A run caches the topics that it has seen, like Java's task; only other topics require a request. If the topics are known
 before a job starts, a job thread ensures that they exist (`SourceTopics.ensure`). If a transform sets them in Spark's
-Python workers, these do so before they yield the records (`SourcePass`), which avoids a second pass over the records.
+Python workers, the workers create missing topics before they yield the records (`SourcePass`), which avoids a second
+pass over the records.
 Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.4.0); KIP-158.
 """
 
@@ -77,9 +78,9 @@ class TopicCreator:
                 raise _describe_failure(name, error, self.cluster.brokers)
         if not missing:
             return
-        wanted = {name: self.rules.find_group(name).new_topic(name) for name in missing}
-        for name, error in self.cluster.create(wanted.values()).items():
-            topic = wanted[name]
+        new_topics = {name: self.rules.find_group(name).new_topic(name) for name in missing}
+        for name, error in self.cluster.create(new_topics.values()).items():
+            topic = new_topics[name]
             if error is None:
                 group = self.rules.find_group(name).name
                 log.info("%s: Created topic '%s' using creation group %s", self.task, topic, group)
@@ -129,7 +130,7 @@ class TopicGate:
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """The brokers, through an admin client of librdkafka for each lookup, because lookups are rare."""
+    """The brokers, accessed through a new librdkafka admin client for each request, because requests are rare."""
 
     settings: Mapping[str, Any] = field(repr=False)
     cancelled: threading.Event | None = None

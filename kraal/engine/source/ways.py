@@ -24,7 +24,7 @@ from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
 MAX_WORKER_ROWS = 5000
-"""Maximum number of records that the worker processes itself: it takes 0.1 to 0.2 s, less than Spark's overhead."""
+"""Maximum number of records that the worker processes itself, which takes 0.1 to 0.2 s, less than Spark's overhead."""
 
 
 class Way(Enum):
@@ -100,8 +100,8 @@ def choose(task: SourceFacts, polled: PolledBatch) -> Choice[Way]:
     if task.transactional:
         return Choice(Way.TRANSACTION, "the worker has exactly-once support")
     if rows is None:
-        reads = "Spark reads the records"
-        return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
+        reason = "Spark reads the records"
+        return Choice(Way.OWN_JOB, reason if task.by_records is None else f"{reason}, {task.by_records}")
     if task.allows_jobless_writes and polled.without_job is not None:
         if polled.is_plain:
             return Choice(polled.without_job, f"at most {MAX_ROWS} records, which require no conversion")

@@ -1,10 +1,10 @@
 """Delivery tracking: the source offsets of a streaming query that Kafka has acknowledged, by partition.
 
-Spark reports progress only when one of its long batches ends, and never for a batch that is stopped. So the records
-carry it: each has its timestamp and source offset as the last header; a producer interceptor removes that header, sets
-the timestamp, and tracks the offset until the record is acknowledged. Within a partition, records are sent and
-acknowledged in order (one request in flight, or idempotence), so the last acknowledged offset is the progress of the
-partition. A query may be stopped at any time, and the stored offsets cover exactly the written records.
+Spark reports progress only when one of its long batches ends, and never for a batch that is stopped. So the last header
+of each record contains its timestamp and source offset. A producer interceptor removes that header, sets the timestamp,
+and tracks the offset until the record is acknowledged. Within a partition, records are sent and acknowledged in order
+(one request in flight, or idempotence), so the last acknowledged offset is the progress of the partition. A query may
+be stopped at any time, and the stored offsets cover exactly the written records.
 
 Kraal can query the interceptor only with a local master, where driver and executors share its class loader.
 Source: KafkaProducer.doSend; ProducerInterceptors.onSendError (Kafka 4.4.0), which runs on the sending thread for
@@ -82,9 +82,9 @@ def mark(headers: Column, timestamp: Column, offset: Column) -> Column:
 def parse_progress(text: str) -> dict[TopicPartition, PartitionProgress]:
     """Parse the progress of a run: `{TOPIC PARTITION=IN_FLIGHT SOURCE_OFFSET TARGET_OFFSET WRITTEN, …}`."""
     progress: dict[TopicPartition, PartitionProgress] = {}
-    for each in filter(None, text.strip("{}").split(", ")):
-        where, _, numbers = each.partition("=")
-        topic, _, partition = where.partition(" ")
+    for entry in filter(None, text.strip("{}").split(", ")):
+        target_name, _, numbers = entry.partition("=")
+        topic, _, partition = target_name.partition(" ")
         in_flight, source, target, written = map(int, numbers.split(" "))
         progress[TopicPartition(topic, int(partition))] = PartitionProgress(
             in_flight=in_flight,

@@ -1,6 +1,6 @@
-"""A streaming query that offers its batches one by one, and continues once the previous one is written and stored.
+"""A streaming query that offers its batches one by one: each once the previous one is written and its offset is stored.
 
-    Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► note batch 7 as done, plan batch 8 …
+    Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► record batch 7 as done, plan batch 8 …
     the task's job                        └─► batch: read, write to Kafka     ▲
     the task's actor                          └─► store the offset ──► written┘
 
@@ -56,7 +56,7 @@ class Batch:
 
 
 class Handover:
-    """Hands batches from Spark's thread, which blocks, to callers, which do not. Thread-safe."""
+    """Passes batches from Spark's thread, which blocks, to callers, which do not block. Thread-safe."""
 
     def __init__(self, written: int, planned: Callable[[], int]) -> None:
         """Create a handover.
@@ -162,5 +162,5 @@ class BatchQuery:
     def end(self) -> None:
         """Stop the query; waits for Spark. The next query repeats a batch that was not written."""
         self._handover.cancel()
-        with contextlib.suppress(Exception):  # it is over, or its JVM is gone
+        with contextlib.suppress(Exception):  # the query is over, or its JVM has exited
             self._query.stop()

@@ -3,7 +3,7 @@
     poll: start ──► check, check, … each reports the records since the previous one     end: stop, drain, report
 
 Records flow without requests. So that no record is repeated, a pause or a stop first ends the query and reports its
-records (`is_flowing`); a resume starts another query at the position where that one ended.
+records (`is_flowing`). A resume starts another query at the position where the previous one ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _CHECK_INTERVAL_S: Final = 0.25
 _STORE_INTERVAL_S: Final = 1.0
-"""Interval at which offsets are stored while records flow; a kill repeats the records of at most this time."""
+"""Interval at which offsets are stored while records flow. After a kill, the records since then are repeated."""
 _RETRIABLE: Final = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
     r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
@@ -167,20 +167,20 @@ class StreamExecutor:
             self._start()
             return None
         self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
-        ended = not query.is_running
-        if not ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
+        has_ended = not query.is_running
+        if not has_ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
             return None
         progress = query.new_progress()
         self._watch(writes=query.has_unacknowledged)
         if progress is not None:
             return self._make_report(progress)
-        if ended:
+        if has_ended:
             error = query.error()
             self._remove_query()
             if self._refusals is not None and isinstance(
-                shrinks := self._refusals.end(error), RetriableError
+                retriable := self._refusals.end(error), RetriableError
             ):
-                raise shrinks from error
+                raise retriable from error
             if _RETRIABLE.search(cause := root_cause(error)):
                 raise RetriableError(cause) from error
             raise error
@@ -213,7 +213,7 @@ class StreamExecutor:
             )
             self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
         self._reported_s = time.monotonic()
-        if self._cancelled.is_set():  # cancelled while it started
+        if self._cancelled.is_set():  # the run was cancelled while the query started
             self._query.cancel()
 
     def _watch(self, *, writes: bool) -> None:
@@ -226,7 +226,7 @@ class StreamExecutor:
                 self._refusals.end(None)
 
     def _end_refused_query(self) -> None:
-        """Cancel a query whose batches are too large for the topic; the next one uses smaller batches."""
+        """Cancel a query whose batches are too large for the topic; the next query uses smaller batches."""
         if (query := self._query) is not None:
             self._canceller.submit(query.cancel)
 
@@ -259,7 +259,7 @@ class StreamExecutor:
             self._slots.release(slots)
 
     def _remove_query(self) -> None:
-        """Remove a query that has ended; the next one sends its unacknowledged records again."""
+        """Remove a query that has ended; the next query sends its unacknowledged records again."""
         query, self._query = self._query, None
         self._watch(writes=False)
         if query is not None:

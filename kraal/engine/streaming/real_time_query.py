@@ -1,7 +1,7 @@
 """One streaming query in real-time mode: start, progress, stop. For job threads, one at a time.
 
-Its checkpoint is a directory of the worker that is removed with the query: the position is in Connect's offset store,
-and the query's `DeliveryTracker` tracks written records independently of Spark's batches.
+The checkpoint is a directory of the worker that is removed with the query, because the position is in Connect's offset
+store. The query's `DeliveryTracker` tracks written records independently of Spark's batches.
 """
 
 from __future__ import annotations
@@ -119,14 +119,16 @@ class StreamQuery:
 
     def cancel(self) -> None:
         """Stop the query; waits for Spark. Thread-safe. Records in flight may still be written."""
-        with contextlib.suppress(Exception):  # it is over, or its JVM is gone
+        with contextlib.suppress(Exception):  # the query is over, or its JVM has exited
             self._query.stop()
 
     def drain(self, cancelled: threading.Event) -> QueryProgress | None:
         """Stop the query, wait for records in flight, and return the progress since the last call."""
         self._query.stop()
         end_s = time.monotonic() + _DRAIN_TIMEOUT_S
-        while any(each.in_flight for each in self._tracker.progress().values()) and time.monotonic() < end_s:
+        while (
+            any(target.in_flight for target in self._tracker.progress().values()) and time.monotonic() < end_s
+        ):
             if cancelled.wait(_DRAIN_INTERVAL_S):
                 break
         return self.new_progress()

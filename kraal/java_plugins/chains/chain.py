@@ -1,8 +1,8 @@
 """The transforms and converters of one task in Python that run in the plugins' JVM.
 
 The passes implement the interfaces of `kraal.engine.records.source_pass.SourcePass` and `sink_pass.SinkPass`, and
-handle faults, dead letters and topics like these; only the records are processed in Java. They run in this process, or
-in Spark's Python processes on the same machine, each with its own connection.
+handle faults, dead letters and topics in the same way; only the records are processed in Java. The passes run in this
+process, or in Spark's Python processes on the same machine, each with its own connection.
 """
 
 from __future__ import annotations

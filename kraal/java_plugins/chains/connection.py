@@ -75,23 +75,23 @@ class Connection:
         self._socket.close()
 
     def process(
-        self, part: pa.RecordBatch, columns: Sequence[str], **about: Any
+        self, part: pa.RecordBatch, columns: Sequence[str], **properties: Any
     ) -> tuple[dict[str, Any], Iterator[Any]]:
         """Send the columns that a part of a batch has; return the response's object and buffers."""
         buffers: Buffers = []
-        described = [
+        descriptions = [
             {"name": name, "column": add_column(part.column(name), buffers)}
             for name in columns
             if name in part.schema.names
         ]
-        head = {"chain": self._number, "count": part.num_rows, "columns": described}
-        return self._ask({**head, **about}, buffers)
+        head = {"chain": self._number, "count": part.num_rows, "columns": descriptions}
+        return self._ask({**head, **properties}, buffers)
 
-    def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
+    def _ask(self, properties: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
         try:
             self._socket.settimeout(_POLL_INTERVAL_S)
-            for each in (serialize_head(about, buffers), *buffers):
-                self._send(each)
+            for buffer in (serialize_head(properties, buffers), *buffers):
+                self._send(buffer)
             length: int = struct.unpack(">i", self._receive(_INT))[0]
             response: dict[str, Any] = json.loads(self._receive(length))
             received = iter([self._receive(size) for size in response["sizes"]])

@@ -2,7 +2,7 @@
 
 A frame consists of a JSON object and buffers; `Frame.java` defines the format. A request contains a list of columns,
 each described by its kind and the kinds of its parts, depth first (`Columns.java`). A response contains two groups of
-rows (`Rows.java`): those to write, and failed records for dead letters.
+rows (`Rows.java`): the records to write, and the failed records for dead letters.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _INT: Final = 4
 _LONG: Final = 8
 
 
-def serialize_head(about: Mapping[str, Any], buffers: Buffers) -> bytes:
+def serialize_head(properties: Mapping[str, Any], buffers: Buffers) -> bytes:
     """Serialize the JSON object that precedes a frame's buffers."""
-    sizes = [memoryview(each).nbytes for each in buffers]
-    text = json.dumps({**about, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    sizes = [memoryview(buffer).nbytes for buffer in buffers]
+    text = json.dumps({**properties, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return struct.pack(">i", len(text)) + text
 
 
@@ -47,34 +47,34 @@ def add_column(column: pa.Array, buffers: Buffers) -> dict[str, Any]:
 
 
 def _add_buffers(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[str, Any]:
-    of = pa.types
-    if of.is_boolean(kind):
+    types = pa.types
+    if types.is_boolean(kind):
         buffers.append(_bits(pc.fill_null(column, fill_value=False)))
         return {"kind": "boolean"}
-    if of.is_integer(kind):
+    if types.is_integer(kind):
         return _add_fixed("long", column.cast(pa.int64()), buffers)
-    if of.is_floating(kind):
-        return _add_fixed("double" if of.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
-    if of.is_timestamp(kind):
+    if types.is_floating(kind):
+        return _add_fixed("double" if types.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
+    if types.is_timestamp(kind):
         return _add_fixed("time", _floor(column).cast(pa.int64()), buffers)
-    if of.is_date(kind):
+    if types.is_date(kind):
         return _add_fixed("time", column.cast(pa.date64()).cast(pa.int64()), buffers)
-    if of.is_decimal(kind):
+    if types.is_decimal(kind):
         return _binary("decimal", column.cast(pa.string()), buffers)
-    if of.is_string(kind) or of.is_large_string(kind):
+    if types.is_string(kind) or types.is_large_string(kind):
         return _binary("text", column, buffers)
-    if of.is_binary(kind) or of.is_large_binary(kind):
+    if types.is_binary(kind) or types.is_large_binary(kind):
         return _binary("bytes", column, buffers)
-    if of.is_struct(kind):
+    if types.is_struct(kind):
         return _struct(column, kind, buffers)
-    if of.is_map(kind):
+    if types.is_map(kind):
         first, last = _ends(column, buffers)
         return {
             "kind": "map",
             "keys": add_column(column.keys.slice(first, last - first), buffers),
             "items": add_column(column.items.slice(first, last - first), buffers),
         }
-    if of.is_list(kind) or of.is_large_list(kind):
+    if types.is_list(kind) or types.is_large_list(kind):
         column = column.cast(pa.list_(kind.value_type))
         first, last = _ends(column, buffers)
         return {"kind": "list", "items": add_column(column.values.slice(first, last - first), buffers)}
@@ -96,9 +96,9 @@ def _floor(column: pa.Array) -> pa.Array:
     """Round timestamps down to milliseconds."""
     unit = column.type.unit
     # Cast to UTC first, because local hours can be ambiguous.
-    plain = column.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
-    finer = pc.floor_temporal(plain, unit="millisecond") if unit in {"us", "ns"} else plain
-    return finer.cast(pa.timestamp("ms"))
+    utc = column.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
+    floored = pc.floor_temporal(utc, unit="millisecond") if unit in {"us", "ns"} else utc
+    return floored.cast(pa.timestamp("ms"))
 
 
 def _add_fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
@@ -132,31 +132,38 @@ def _bits(column: pa.Array) -> bytes:
     return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
 
 
-def read_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
-    """Return a group of rows as a batch of the record path, without notes. Consumes the group's buffers."""
-    count, headers = about["rows"], about["headers"]
+def read_rows(header: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+    """Read one group of rows as a `RecordBatch` with schema `OUT`, whose `note` column is null.
 
-    def column(kind: pa.DataType, rows: int, parts: int = 3) -> pa.Array:
-        return pa.Array.from_buffers(kind, rows, [pa.py_buffer(next(buffers)) for _ in range(parts)])
+    Consumes the group's buffers.
+    """
+    row_count, header_count = header["rows"], header["headers"]
 
-    topics, partitions = column(pa.string(), count), column(pa.int32(), count, 2)
-    ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(next(buffers))])
-    names, values = column(pa.string(), headers), column(pa.binary(), headers)
-    keys = column(pa.binary(), count)
-    listed = _header_lists(ends, names, values) if headers else pa.nulls(count, HEADERS)
-    columns = [topics, partitions, listed, keys, column(pa.binary(), count), pa.nulls(count, pa.string())]
+    def column(kind: pa.DataType, length: int, buffer_count: int = 3) -> pa.Array:
+        return pa.Array.from_buffers(kind, length, [pa.py_buffer(next(buffers)) for _ in range(buffer_count)])
+
+    topics, partitions = column(pa.string(), row_count), column(pa.int32(), row_count, 2)
+    ends = pa.Array.from_buffers(pa.int32(), row_count + 1, [None, pa.py_buffer(next(buffers))])
+    names, values = column(pa.string(), header_count), column(pa.binary(), header_count)
+    keys = column(pa.binary(), row_count)
+    headers = _header_lists(ends, names, values) if header_count else pa.nulls(row_count, HEADERS)
+    record_values, notes = column(pa.binary(), row_count), pa.nulls(row_count, pa.string())
+    columns = [topics, partitions, headers, keys, record_values, notes]
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
 
 
-def read_sink_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
-    """Return a sink's rows as a batch of its record path, without notes. Consumes the group's buffers."""
-    rows, count = read_rows(about, buffers), about["rows"]
+def read_sink_rows(header: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+    """Read one group of a sink's rows as a `RecordBatch` with schema `SINK_OUT`, whose `note` column is null.
+
+    Consumes the group's buffers.
+    """
+    batch, row_count = read_rows(header, buffers), header["rows"]
     offsets, times = (
-        pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(next(buffers)) for _ in range(2)])
+        pa.Array.from_buffers(pa.int64(), row_count, [pa.py_buffer(next(buffers)) for _ in range(2)])
         for _ in range(2)
     )
     stamps = times.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
-    columns = {name: rows.column(name) for name in rows.schema.names} | {
+    columns = {name: batch.column(name) for name in batch.schema.names} | {
         "offset": offsets,
         "timestamp": stamps,
     }
@@ -176,9 +183,9 @@ def schema_text(schema: Schema | None) -> str | None:
 
 
 def _schema(schema: Schema) -> dict[str, Any]:
-    about = {"name": schema.name, "version": schema.version, "doc": schema.doc}
+    properties = {"name": schema.name, "version": schema.version, "doc": schema.doc}
     content: dict[str, Any] = {"type": str(schema.type), "optional": schema.optional}
-    content.update((name, value) for name, value in about.items() if value is not None)
+    content.update((name, value) for name, value in properties.items() if value is not None)
     if schema.parameters:
         content["parameters"] = dict(schema.parameters)
     if isinstance(schema.default, bytes):
@@ -186,7 +193,7 @@ def _schema(schema: Schema) -> dict[str, Any]:
     elif isinstance(schema.default, (bool, int, float, str)):
         content["default"] = schema.default
     if schema.type is Type.STRUCT:
-        content["fields"] = [{**_schema(each.schema), "field": each.name} for each in schema.fields]
+        content["fields"] = [{**_schema(field.schema), "field": field.name} for field in schema.fields]
     elif schema.type is Type.ARRAY and schema.value is not None:
         content["items"] = _schema(schema.value)
     elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:

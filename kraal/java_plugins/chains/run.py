@@ -79,13 +79,13 @@ class ChainedRun:
         self._calls = threading.Lock()
         """Serializes the calls of the other engine's run; acquired before `_lock`."""
         self._lock = threading.RLock()
-        """Guards the end of the run; not held during such calls, because that run reports with its own lock held."""
+        """Guards the end of the run; not held during those calls, because the other run reports with its lock held."""
         self._phase = _Phase.WAITING
         self._inner: Run | None = None
         self._is_requested = self._is_ending = False
-        self._lost: str | None = None
+        self._lost_reason: str | None = None
         """Why the JVM exited during the run."""
-        self._last: Failed | Stopped | None = None
+        self._last_event: Failed | Stopped | None = None
         """The event to report when the chain is closed."""
         self._close_deadline_s = 0.0
 
@@ -154,15 +154,15 @@ class ChainedRun:
         """End the run, because the JVM has exited, or report that it waits for the JVM."""
         with self._calls:
             if (inner := self._inner) is not None:
-                self._lost = why
+                self._lost_reason = why
                 inner.cancel()
             elif self._phase is _Phase.OPENING:
-                self._lost = why
+                self._lost_reason = why
             elif self._phase is _Phase.WAITING:
                 self._report(Waiting(why))
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: a chain reports no events."""
+        """No-op: a chain reports no events."""
 
     def tick(self) -> None:
         """Retry the creation of the chain, or report the end of the run if the chain does not close in time."""
@@ -203,8 +203,8 @@ class ChainedRun:
             if self._phase is not _Phase.OPENING:  # the run was stopped meanwhile
                 self._host.submit(self._close_chain, may_block=True)
                 return
-            if self._lost is not None:
-                self._phase, why, self._lost = _Phase.WAITING, self._lost, None
+            if self._lost_reason is not None:
+                self._phase, why, self._lost_reason = _Phase.WAITING, self._lost_reason, None
                 self._report(Waiting(why))
                 return
             self._phase = _Phase.OPEN
@@ -227,7 +227,7 @@ class ChainedRun:
             self._report(event)
             return
         with self._lock:
-            why = self._lost
+            why = self._lost_reason
             if isinstance(event, Failed) and ChainLost.is_in(event.trace):
                 why = why or event.trace
             self._inner = None
@@ -235,7 +235,7 @@ class ChainedRun:
 
     def _finish(self, event: Failed | Stopped) -> None:
         """Close the chain, because the next run creates its own plugins; then report the event. Requires the lock."""
-        self._last = event
+        self._last_event = event
         if self._phase is _Phase.OPEN:
             self._phase, self._close_deadline_s = _Phase.CLOSING, time.monotonic() + self._graceful_s
             self._host.submit(self._close, may_block=True)
@@ -251,12 +251,12 @@ class ChainedRun:
 
     def _report_last(self) -> None:
         """Report the last event, once. Requires the lock."""
-        if self._phase is _Phase.OVER or self._last is None:
+        if self._phase is _Phase.OVER or self._last_event is None:
             return
         self._phase = _Phase.OVER
         self._host.remove_listener(self._number)
-        self._on_end(self, self._last)
-        self._report(self._last)
+        self._on_end(self, self._last_event)
+        self._report(self._last_event)
 
     def _close_chain(self) -> None:
         with suppress(PluginsUnavailable):  # the chain has ended with the JVM

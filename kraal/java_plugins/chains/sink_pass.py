@@ -53,12 +53,12 @@ class JavaSinkPass:
         """Count the failed records; yield the dead letters, which are the unchanged records."""
         if not faults:
             return
-        failed = part.take(pa.array([each.pop("row") for each in faults], pa.int64()))
+        failed_records = part.take(pa.array([content.pop("row") for content in faults], pa.int64()))
         notes = []
-        for raw, fields in zip(raw_records(failed), faults, strict=True):
+        for raw, fields in zip(raw_records(failed_records), faults, strict=True):
             fault = Fault(**fields, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]
             result.record_failure(fault, dead_letter=self.local.writes_dead_letters)
             notes.append(fault_note(fault))
         if self.local.writes_dead_letters:
-            columns = [failed.column(name).cast(OUT.field(name).type) for name in OUT.names[:-1]]
+            columns = [failed_records.column(name).cast(OUT.field(name).type) for name in OUT.names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, pa.array(notes, pa.string())], schema=OUT)

@@ -37,25 +37,25 @@ class JavaSourcePass:
         local = self.local
         result = PassResult(local.steps.tolerance)
         columns = [name for name in COLUMNS if name != "topic" or local.topic is None]
-        about = self._about()
+        properties = self._properties()
         ensure = None if local.gate is None else local.gate.begin_pass()
         with self.chain.connect(self.cancelled) as connection:
             for part in split_batches(batches):
                 if result.is_over:
                     continue
-                response, buffers = connection.process(part, columns, **about)
+                response, buffers = connection.process(part, columns, **properties)
                 rows = read_rows(response["rows"], buffers)
-                dead = self._count_outcomes(response, read_rows(response["dead"], buffers), result)
+                dead_letters = self._count_outcomes(response, read_rows(response["dead"], buffers), result)
                 result.topics.update(rows["topic"].unique().to_pylist())
                 if ensure is not None:
                     result.topic_error = ensure_topics(ensure, result.topics)
                 if result.topic_error is None:
                     result.written += rows.num_rows
                     yield rows
-                    yield from dead
+                    yield from dead_letters
         yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
 
-    def _about(self) -> dict[str, Any]:
+    def _properties(self) -> dict[str, Any]:
         local, tolerance = self.local, self.local.steps.tolerance
         return {
             "topic": local.topic,
@@ -65,7 +65,7 @@ class JavaSourcePass:
             "source_partition": self.source_partition,
             "source_offset": self.source_offset,
             "stops": not tolerance.all,
-            "dead": local.dead is not None,
+            "dead": local.dead_topic is not None,
             "shows": tolerance.shows_records,
             "refuses_nul": local.refuses_nul,
         }
@@ -76,13 +76,15 @@ class JavaSourcePass:
         """Count the outcomes of the records; return the dead letters."""
         result.counts += parse_error_counts(response)
         result.read += response["read"]
-        dead, faults = self.local.dead, [_parse_fault(each) for each in response["faults"]]
+        dead_topic, faults = self.local.dead_topic, [_parse_fault(fields) for fields in response["faults"]]
         for fault in faults:
-            result.record_failure(fault, dead_letter=dead is not None)
-        if dead is None or not faults:
+            result.record_failure(fault, dead_letter=dead_topic is not None)
+        if dead_topic is None or not faults:
             return []
         return [
-            _dead_letters(dead, faults, failed, to_headers=replace_nul if self.local.refuses_nul else list)
+            _dead_letters(
+                dead_topic, faults, failed, to_headers=replace_nul if self.local.refuses_nul else list
+            )
         ]
 
 
@@ -92,19 +94,23 @@ def _parse_fault(fields: Mapping[str, Any]) -> Fault:
 
 
 def _dead_letters(
-    dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch, *, to_headers: Callable[[Pairs], Pairs]
+    dead_topic: DeadTopic,
+    faults: list[Fault],
+    failed: pa.RecordBatch,
+    *,
+    to_headers: Callable[[Pairs], Pairs],
 ) -> pa.RecordBatch:
     headers = [
         dead_letter_headers(
-            to_headers([(each["key"], each["value"]) for each in pairs or ()]),
+            to_headers([(header["key"], header["value"]) for header in pairs or ()]),
             fault,
-            dead.connector,
-            dead.task,
-            with_context=dead.with_context,
+            dead_topic.connector,
+            dead_topic.task,
+            with_context=dead_topic.with_context,
         )
         or None
         for pairs, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
     ]
     count = failed.num_rows
-    columns = [pa.array([dead.name] * count, pa.string()), failed["partition"], headers_array(headers)]
+    columns = [pa.array([dead_topic.name] * count, pa.string()), failed["partition"], headers_array(headers)]
     return pa.RecordBatch.from_arrays([*columns, failed["key"], failed["value"], failed["note"]], schema=OUT)

@@ -2,7 +2,7 @@
 
 An instance is *stalled* if it should make progress and has made none for longer than `task.stall.timeout.ms`:
 
-    RUNNING      it has been at one step for that time, or its backlog grows while it reads no records (in Java: or
+    RUNNING      it has been in one step for that time, or its backlog grows while it reads no records (in Java: or
                  is unchanged), or its subscription matches no topic, or no task of its connector has a partition
     UNASSIGNED   it has waited for that time, for example for the JVM that runs it
     no state     its start has not returned for that time
@@ -53,7 +53,7 @@ class TaskFacts:
     state: State
     """State in the REST API."""
     trace: str | None = None
-    """The trace in the task's status, which for an UNASSIGNED task contains what it waits for."""
+    """The trace in the task's status; the trace of an UNASSIGNED task names what the task is waiting for."""
     started_s: float | None = None
     reported: State | None = None
     """The latest state that the task has reported since its start, if any."""
@@ -70,7 +70,7 @@ class TaskFacts:
     unassigned: str = ""
     """Known reason why a sink task has no partitions; empty otherwise."""
     unassigned_s: float | None = None
-    """Time since a sink has had no partitions."""
+    """Time since which a sink has had no partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
     reason = "a producer's open transaction may hold them back"
     if backlog.paused:
         paused = f"{backlog.paused} of {facts.partitions} partitions are paused"
-        reason = f"{paused}, by its plugin or while a batch is repeated"
+        reason = f"{paused}, by its plugin or while a batch is retried"
     since_s = max(backlog.grows_since_s, facts.reported_s)
     return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 
@@ -170,7 +170,7 @@ def _startup_stall(facts: TaskFacts | ConnectorFacts) -> Stall | None:
     waits = facts.state in _WAITS and facts.reported is State.UNASSIGNED
     if waits and facts.reported_s is not None:
         reason = root_cause(facts.trace) if facts.trace else "its worker does not report the cause"
-        return Stall(StallKind.WAITING, facts.reported_s, f"It waits: {reason}")
+        return Stall(StallKind.WAITING, facts.reported_s, f"It is waiting: {reason}")
     return None
 
 

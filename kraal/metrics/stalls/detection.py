@@ -67,7 +67,7 @@ def task_progress(
         None if step is None else step.since_s,
         None if task_metrics is None else task_metrics.committing_s,
     )
-    since_s = min((each for each in begins if each is not None), default=None)
+    since_s = min((start_s for start_s in begins if start_s is not None), default=None)
     batch_s = None if task_metrics is None else task_metrics.batch_s
     return Progress(
         step_s=None if since_s is None else max(now_s - since_s, 0.0),
@@ -100,7 +100,7 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
 def _no_partitions_since_s(
     current: CurrentMetrics, task: TaskId, instance_state: InstanceState | None
 ) -> float | None:
-    """Return the time since a running sink task has had no partitions; None if it has partitions."""
+    """Return the time since which a running sink task has had no partitions; None if it has partitions."""
     if instance_state is None or instance_state.state_s is None or current.partitions.get(task):
         return None
     return max(instance_state.state_s, current.no_partitions_s.get(task, instance_state.state_s))
@@ -129,9 +129,9 @@ def connector_stalls(
     stall_s: float,
     only: ConnectorName | None = None,
 ) -> Iterator[tuple[ConnectorName, Stall | None]]:
-    """Yield each connector instance of this worker, or only `only`, with its stall if any, sorted."""
-    living = current.living if only is None else {only}.intersection(current.living)
-    for name in sorted(each for each in living if not isinstance(each, TaskId)):
+    """Yield each connector instance of this worker with its stall, if any, sorted; with `only`, just this connector."""
+    instances = current.plugin_versions if only is None else {only}.intersection(current.plugin_versions)
+    for name in sorted(instance for instance in instances if not isinstance(instance, TaskId)):
         yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_s)
 
 
@@ -139,7 +139,7 @@ def progress(
     snapshot: Snapshot, current: CurrentMetrics, now_s: float, stall_s: float
 ) -> Iterator[tuple[TaskId, Progress]]:
     """Yield the progress of each task of this worker, sorted by name and number."""
-    tasks = [each for each in current.living if isinstance(each, TaskId)]
+    tasks = [instance for instance in current.plugin_versions if isinstance(instance, TaskId)]
     for task in sorted(tasks):
         state, trace = task_state(snapshot, task), task_trace(snapshot, task)
         yield task, task_progress(current, task, state, now_s, stall_s, trace)
@@ -171,28 +171,31 @@ class StallDetection:
     def status(self, snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
         """Return the part added by `GET /connectors/{c}/status?expand=supervision`, for instances of this worker.
 
-        Shape: `policy`, then `connector` if its instance is here, and `tasks`, each with its `id` and the worker's id.
+        The keys are `policy`, `connector` (if its instance runs on this worker) and `tasks`. The connector and each
+        task contain `worker_id`.
         """
         now_s = self.metrics.time.now()
         current = self.metrics.current()
         entry = snapshot.config.connectors.get(name)
         policy = self.policy if entry is None else parse_policy(entry.config, self.policy)
         response: dict[str, Json] = {"policy": _policy(policy)}
-        here: dict[str, Json] = {"worker_id": snapshot.worker_id}
-        if name in current.living:
+        worker_field: dict[str, Json] = {"worker_id": snapshot.worker_id}
+        if name in current.plugin_versions:
             [(_, stall)] = connector_stalls(snapshot, current, now_s, self.metrics.stall_s, name)
             restarts = _restarts(policy, name, snapshot.watched.get(name), now_s)
-            response["connector"] = here | restarts | _stall(stall)
+            response["connector"] = worker_field | restarts | _stall(stall)
         tasks: list[Json] = []
         for task in sorted(
-            each for each in current.living if isinstance(each, TaskId) and each.connector == name
+            instance
+            for instance in current.plugin_versions
+            if isinstance(instance, TaskId) and instance.connector == name
         ):
             state, trace = task_state(snapshot, task), task_trace(snapshot, task)
             state_of_task = task_progress(current, task, state, now_s, self.metrics.stall_s, trace)
             tasks.append(
                 {
                     "id": task.task,
-                    **here,
+                    **worker_field,
                     **_restarts(policy, task, snapshot.watched.get(task), now_s),
                     **_stall(state_of_task.stall),
                     "step_ms": _ms(state_of_task.step_s),
@@ -241,7 +244,10 @@ class StallDetection:
                 (f"connector {name}", stall)
                 for name, stall in connector_stalls(snapshot, current, now_s, stall_s)
             ),
-            ((f"task {task}", each.stall) for task, each in progress(snapshot, current, now_s, stall_s)),
+            (
+                (f"task {task}", progress_.stall)
+                for task, progress_ in progress(snapshot, current, now_s, stall_s)
+            ),
         )
         causes = {
             subject: (stall.kind.value, secrets.scrub(stall.cause))

@@ -71,8 +71,8 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
         matches = _matches(pattern, topics)
         missing = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
     else:
-        topic_names = [each.strip() for each in names.split(",") if each.strip()]
-        matches = any(each in topics for each in topic_names)
+        topic_names = [name.strip() for name in names.split(",") if name.strip()]
+        matches = any(name in topics for name in topic_names)
         missing = f"None of its topics exists: {join_first(topic_names, _MAX_NAMES)}"
     if not matches:
         return missing

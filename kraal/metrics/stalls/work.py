@@ -17,7 +17,7 @@ class Step:
     name: str
     """`poll`, `batch` or `commit`; empty if not reported."""
     since_s: float
-    """Time of its start or last progress, in monotonic seconds; a retry is not progress."""
+    """Time of the step's start or last progress, in monotonic seconds; a retry is not progress."""
     failure: str = ""
     """Error of the latest failed attempt; empty if none failed."""
 
@@ -56,19 +56,19 @@ class Backlog:
     """Records (offsets) between the task's position and the end of its partitions."""
     read_total: int
     """Number of records that the task had read since its start."""
-    least: int
-    """The smallest backlog since then."""
+    min_records: int
+    """The smallest backlog since the task last read a record."""
     grows_since_s: float | None = None
-    """Time when it first exceeded `least`, in monotonic seconds; None if it has not grown."""
+    """Time when the backlog first exceeded `min_records`, in monotonic seconds; None if it has not grown."""
     exact: bool = False
-    """Whether all records can be read, because positions are past transaction markers; `least` is then 0."""
+    """Whether all records can be read, because positions are past transaction markers; `min_records` is then 0."""
     paused: int = 0
     """Number of paused partitions."""
 
     @property
     def growth(self) -> int:
         """Number of records by which the backlog has grown."""
-        return self.records - self.least
+        return self.records - self.min_records
 
 
 def next_exact_backlog(
@@ -83,7 +83,7 @@ def next_exact_backlog(
 
 def next_backlog(before: Backlog | None, records: int, read_total: int, now_s: float) -> Backlog:
     """Return the backlog after another report. Pure."""
-    if before is None or before.read_total != read_total or records <= before.least:
+    if before is None or before.read_total != read_total or records <= before.min_records:
         return Backlog(records, read_total, records)
     since_s = now_s if before.grows_since_s is None else before.grows_since_s
     return replace(before, records=records, grows_since_s=since_s)

@@ -28,7 +28,7 @@ class ByRecords(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A record's key or value, or a field of one."""
+    """The key or value of the records of a batch, or a field of the key or value."""
 
     schema: Schema | None = None
     """None if the part is null in every row and has no schema."""
@@ -48,15 +48,15 @@ class Part:
         """Whether the part has neither a schema nor a value."""
         return self.schema is None
 
-    def field(self, wanted: Field) -> Part:
+    def field(self, declaration: Field) -> Part:
         """Return a field of a struct; null where the struct is null. Raises ByRecords if the part is not a struct."""
         if self.fields is not None:
-            return self.fields[wanted.name]
-        struct, name = self.expression, wanted.name
+            return self.fields[declaration.name]
+        struct, name = self.expression, declaration.name
         if struct is None or self.schema is None or self.schema.type is not Type.STRUCT:
             raise ByRecords
         return Part(
-            schema=wanted.schema,
+            schema=declaration.schema,
             expression=lambda: struct().getField(name),
             as_read=self.as_read,
             schemaless=self.schemaless,
@@ -83,7 +83,7 @@ class Columns:
     dropped: frozenset[str] = frozenset()
     """The names of the frame's own headers that are removed."""
     doubts: tuple[Expression, ...] = ()
-    """Expressions that are true for rows in doubt, which only the record path can handle; otherwise false or null."""
+    """Expressions that are true for rows in doubt, which only the record path can handle, and else false or null."""
     fixed: frozenset[object] = field(default_factory=frozenset)
     """Properties of this batch that its expressions contain; batches can share a job only if these are equal."""
 
@@ -98,5 +98,5 @@ class Columns:
 
     def with_part(self, part: Part, doubts: tuple[Expression, ...] = (), *, is_key: bool) -> Columns:
         """Return a copy with another key or value and additional doubts."""
-        changed = replace(self, key=part) if is_key else replace(self, value=part)
-        return changed if not doubts else replace(changed, doubts=(*self.doubts, *doubts))
+        copy = replace(self, key=part) if is_key else replace(self, value=part)
+        return copy if not doubts else replace(copy, doubts=(*self.doubts, *doubts))

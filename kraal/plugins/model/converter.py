@@ -76,8 +76,8 @@ class Converter(HeaderConverter):
     def writes_columns_exactly(self, schema: Schema) -> bool:
         """Return whether `from_connect` produces the same bytes as `encode` for every value of this schema.
 
-        A subclass that overrides either method must redeclare it; otherwise its records are written one by one if the
-        connector has transforms, and small batches by a Spark job if it has none.
+        A subclass that overrides either method must redeclare this method. Otherwise, its records are written one by
+        one if the connector has transforms, and by Spark jobs, even for small batches, if it has no transforms.
         """
         del schema
         return False
@@ -85,7 +85,7 @@ class Converter(HeaderConverter):
     def for_columns(self, data: bytes) -> bytes:
         """Return bytes that `to_connect` converts to the value of `decode(data)`. Must not raise.
 
-        Called for all records of a sink's batch if `to_connect` rejects one that `decode` accepts.
+        Called for all records of a sink's batch if `to_connect` rejects a record that `decode` accepts.
         """
         return data
 

@@ -30,7 +30,7 @@ class OffsetTracking:
 
     found: Callable[[Mapping[TopicPartition, Sequence[OffsetPair]]], None]
     """Receives the pairs by target partition once Kafka has acknowledged the records, in the order of the writes. The
-    last pair is that of the last record. Called on a job thread; must not block."""
+    last pair belongs to the last record. Called on a job thread; must not block."""
     unknown: Callable[[str], None]
     """Receives the reason if the offsets of a batch cannot be determined. Called like `found`."""
     step: int
@@ -84,9 +84,10 @@ class Streams:
         return False
 
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        """Return the stream that continues at `offsets`: those passed to `start`, updated with those stored since.
+        """Return the stream that continues at `offsets`.
 
-        Called on a job thread when the query starts or restarts after a pause. Raises the same errors as `poll`.
+        `offsets` are the offsets passed to `start`, updated with the offsets stored since then. Called on a job thread
+        when the query starts or restarts after a pause. Raises the same errors as `poll`.
         """
         raise NotImplementedError("this source has no stream")
 

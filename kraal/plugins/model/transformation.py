@@ -41,7 +41,7 @@ class Transformation(ABC):
 
 
 class Predicate(ABC):
-    """Decides which records a transform applies to. Otherwise like `Transformation`.
+    """Decides to which records a transform applies. Stateless after `configure`, and picklable, like transforms.
 
     Source: org.apache.kafka.connect.transforms.predicates.Predicate.
     """

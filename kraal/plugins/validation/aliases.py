@@ -28,13 +28,13 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import NEGATE, PREDICATE
 from kraal.plugins.versions import mismatch
 
-_IMPLICIT: Final = (
+_IMPLICIT_KEYS: Final = (
     Key(
         name=PREDICATE,
         type=ConfigType.STRING,
         default=None,
         importance=Importance.MEDIUM,
-        doc="The name of the predicate that says on which records the transform is applied; none: on all.",
+        doc="Name of the predicate that selects the records to transform; default: all records are transformed.",
         source="TransformationStage.PREDICATE_CONFIG",
     ),
     Key(
@@ -42,7 +42,7 @@ _IMPLICIT: Final = (
         type=ConfigType.BOOLEAN,
         default=False,
         importance=Importance.MEDIUM,
-        doc="Apply the transform to those records that the predicate does not let through.",
+        doc="Whether to apply the transform to the records that the predicate does not select.",
         source="TransformationStage.NEGATE_CONFIG",
     ),
 )
@@ -66,7 +66,7 @@ _ROLES: Final = (
         group=TRANSFORMS_GROUP,
         kind=PluginKind.TRANSFORMATION,
         interface="Transformation",
-        implicit=_IMPLICIT,
+        implicit=_IMPLICIT_KEYS,
     ),
     _Role(key=PREDICATES, group=PREDICATES_GROUP, kind=PluginKind.PREDICATE, interface="Predicate"),
 )
@@ -101,37 +101,37 @@ class _AliasedPlugin:
 def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigDef:
     """Add the keys of each transform and predicate in the config, prefixed with its alias."""
     keys = base
-    for named in _load_all(registry, config):
-        group = f"{named.role.group}: {named.alias}"
-        keys = keys.merge([_type_key(registry, named, group, config), _version_key(named, group)])
-        keys = keys.embed(named.prefix, group, 2, named.keys)
+    for aliased in _load_all(registry, config):
+        group = f"{aliased.role.group}: {aliased.alias}"
+        keys = keys.merge([_type_key(registry, aliased, group, config), _version_key(aliased, group)])
+        keys = keys.embed(aliased.prefix, group, 2, aliased.keys)
     return keys
 
 
 def alias_keys(registry: Registry, config: Config) -> list[Key]:
     """Return the keys declared by the transforms and predicates in a config, with their prefixes."""
     return [
-        replace(key, name=named.prefix + key.name)
-        for named in _load_all(registry, config)
-        for key in named.keys
+        replace(key, name=aliased.prefix + key.name)
+        for aliased in _load_all(registry, config)
+        for key in aliased.keys
     ]
 
 
 def check_aliases(registry: Registry, config: Config) -> Iterator[tuple[str, str]]:
     """Yield pairs of a key and its error: classes of the wrong kind, unavailable versions, unlisted predicates."""
     predicates = split_list(config.get(PREDICATES) or "")
-    for named in _load_all(registry, config):
-        key = f"{named.prefix}{PREDICATE}"
+    for aliased in _load_all(registry, config):
+        key = f"{aliased.prefix}{PREDICATE}"
         predicate = trim(config.get(key) or "")
-        has_predicate = any(each.name == PREDICATE for each in named.keys) and named.role.implicit
+        has_predicate = any(each.name == PREDICATE for each in aliased.keys) and aliased.role.implicit
         if has_predicate and predicate and predicate not in predicates:
-            listed = ", ".join(predicates) or "none"
-            yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {listed}")
-        if named.type_error is not None:
-            yield f"{named.prefix}type", named.type_error
-        if named.version_error is not None:
-            yield f"{named.prefix}type", named.version_error
-            yield named.prefix + VERSION_SUFFIX.removeprefix("."), named.version_error
+            names = ", ".join(predicates) or "none"
+            yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {names}")
+        if aliased.type_error is not None:
+            yield f"{aliased.prefix}type", aliased.type_error
+        if aliased.version_error is not None:
+            yield f"{aliased.prefix}type", aliased.version_error
+            yield aliased.prefix + VERSION_SUFFIX.removeprefix("."), aliased.version_error
 
 
 def _load_all(registry: Registry, config: Config) -> Iterable[_AliasedPlugin]:
@@ -154,44 +154,44 @@ def _load_alias(
 ) -> _AliasedPlugin:
     prefix = f"{role.key}.{alias}."
     name = trim(config.get(f"{prefix}type") or "")
-    full = registry.resolve(name)
-    if full is None:
+    full_name = registry.resolve(name)
+    if full_name is None:
         return _AliasedPlugin(role=role, alias=alias)
     try:
-        plugin = registry.find(full, role.kind, location=location)
+        plugin = registry.find(full_name, role.kind, location=location)
     except PluginFailed as exc:
         return _AliasedPlugin(role=role, alias=alias, type_error=f"Failed to load class {name}: {exc}")
     if plugin is None:
-        error = f"Class class {full} does not implement the {role.interface} interface"
+        error = f"Class class {full_name} does not implement the {role.interface} interface"
         return _AliasedPlugin(role=role, alias=alias, type_error=error)
     requirement = config.get(prefix + VERSION_SUFFIX.removeprefix("."))
-    versions = registry.versions(full, role.kind, location=location)
+    versions = registry.versions(full_name, role.kind, location=location)
     return _AliasedPlugin(
         role=role,
         alias=alias,
-        plugin=registry.find(full, role.kind, requirement=requirement, location=location) or plugin,
+        plugin=registry.find(full_name, role.kind, requirement=requirement, location=location) or plugin,
         default=plugin.version,
         versions=tuple(dict.fromkeys(versions)),
-        version_error=mismatch(full, requirement, versions),
+        version_error=mismatch(full_name, requirement, versions),
     )
 
 
-def _type_key(registry: Registry, named: _AliasedPlugin, group: str, config: Config) -> Key:
-    role, alias = named.role, named.alias
+def _type_key(registry: Registry, aliased: _AliasedPlugin, group: str, config: Config) -> Key:
+    role, alias = aliased.role, aliased.alias
     choices = Recommendation(registry.names(role.kind))
 
     def check(_name: str, _value: object) -> str | None:
-        if not role.implicit or f"{named.prefix}{NEGATE}" not in config:
+        if not role.implicit or f"{aliased.prefix}{NEGATE}" not in config:
             return None
-        if f"{named.prefix}{PREDICATE}" in config:
+        if f"{aliased.prefix}{PREDICATE}" in config:
             return None
         return (
-            f"Config '{named.prefix}{NEGATE}' was provided but there is no config "
-            f"'{named.prefix}{PREDICATE}' defining a predicate to be negated."
+            f"Config '{aliased.prefix}{NEGATE}' was provided but there is no config "
+            f"'{aliased.prefix}{PREDICATE}' defining a predicate to be negated."
         )
 
     return Key(
-        name=f"{named.prefix}type",
+        name=f"{aliased.prefix}type",
         type=ConfigType.CLASS,
         validator=check,
         importance=Importance.HIGH,
@@ -205,14 +205,14 @@ def _type_key(registry: Registry, named: _AliasedPlugin, group: str, config: Con
     )
 
 
-def _version_key(named: _AliasedPlugin, group: str) -> Key:
-    role, alias = named.role, named.alias
-    recommendation = Recommendation(named.versions)
+def _version_key(aliased: _AliasedPlugin, group: str) -> Key:
+    role, alias = aliased.role, aliased.alias
+    recommendation = Recommendation(aliased.versions)
 
     return Key(
-        name=named.prefix + VERSION_SUFFIX.removeprefix("."),
+        name=aliased.prefix + VERSION_SUFFIX.removeprefix("."),
         type=ConfigType.STRING,
-        default=named.default,
+        default=aliased.default,
         importance=Importance.HIGH,
         doc=f"Required version of the {role.interface.lower()} {alias}; usually omitted.",
         group=group,

@@ -70,7 +70,7 @@ def list_unused_keys(
     """Return the keys of a connector's config that have no effect, sorted.
 
     `kind` is `source` or `sink`. `plugin` contains the keys of the plugins that the config names, with their prefixes.
-    `exactly_once`: whether the worker's sources write in transactions, which some keys configure.
+    `exactly_once` must be true if the worker's sources write in transactions, which some keys configure.
     """
     keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(plugin)
     families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
@@ -95,11 +95,11 @@ def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
 def with_hidden_versions(base: ConfigDef) -> ConfigDef:
     """Return the keys, with converters' version keys hidden unless the config names the converter."""
     return base.merge(
-        replace(base[name + VERSION_SUFFIX], recommender=_show_with(name)) for name in CONVERTERS
+        replace(base[name + VERSION_SUFFIX], recommender=_show_if_set(name)) for name in CONVERTERS
     )
 
 
-def _show_with(name: str) -> Recommender:
+def _show_if_set(name: str) -> Recommender:
     """Return a recommender whose key is visible only if the named key has a value."""
     return lambda _name, values: Recommendation(visible=values.get(name) is not None)
 
@@ -118,15 +118,15 @@ def with_worker(
     }
     keys: list[Key] = []
     for name, kind in CONVERTERS.items():
-        default, chosen = defaults[name], config.get(name)
-        if chosen is None:
-            latest = _versions(registry, default, kind, plugin.location)[-1:]
+        default, configured = defaults[name], config.get(name)
+        if configured is None:
+            latest = _list_versions(registry, default, kind, plugin.location)[-1:]
             version = worker.raw.get(name + VERSION_SUFFIX) or next(iter(latest), None)
         else:
-            version = _version(registry, chosen, kind, location=plugin.location)
-        full = registry.resolve(default) or default
+            version = _find_version(registry, configured, kind, location=plugin.location)
+        full_name = registry.resolve(default) or default
         keys += _converter_keys(
-            base, registry, name, kind, location=plugin.location, default=full, version=version
+            base, registry, name, kind, location=plugin.location, default=full_name, version=version
         )
     return with_version(base, registry.versions(plugin.name, plugin.kind)).merge(keys)
 
@@ -145,10 +145,10 @@ def _converter_keys(
     choices = Recommendation(registry.names(kind))
 
     def versions(_name: str, values: Mapping[str, object]) -> Recommendation:
-        chosen = values.get(name)
-        if not isinstance(chosen, str):
+        configured = values.get(name)
+        if not isinstance(configured, str):
             return Recommendation(visible=False)
-        return Recommendation(_versions(registry, chosen, kind, location))
+        return Recommendation(_list_versions(registry, configured, kind, location))
 
     return (
         replace(base[name], default=default, recommender=lambda _name, _values: choices),
@@ -156,7 +156,7 @@ def _converter_keys(
     )
 
 
-def _version(registry: Registry, name: str, kind: PluginKind, location: str) -> str | None:
+def _find_version(registry: Registry, name: str, kind: PluginKind, location: str) -> str | None:
     """Return the version used without a requirement; None if the plugin is not installed or cannot be loaded."""
     try:
         plugin = registry.find(name, kind, location=location)
@@ -165,7 +165,7 @@ def _version(registry: Registry, name: str, kind: PluginKind, location: str) -> 
     return None if plugin is None else plugin.version
 
 
-def _versions(registry: Registry, name: str, kind: PluginKind, location: str) -> tuple[str, ...]:
+def _list_versions(registry: Registry, name: str, kind: PluginKind, location: str) -> tuple[str, ...]:
     """Return the ascending versions of a plugin; empty if the plugin is not installed or cannot be loaded."""
     try:
         return tuple(dict.fromkeys(registry.versions(name, kind, location=location)))

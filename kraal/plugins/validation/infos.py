@@ -117,16 +117,18 @@ def framework_infos(
 
     Source: AbstractHerder.generateResult.
     """
-    unknown = [
+    undeclared_infos = [
         ConfigInfo(definition=None, value=ConfigValueInfo.of(v)) for k, v in values.items() if k not in keys
     ]
-    declared = [
+    declared_infos = [
         ConfigInfo(definition=ConfigKeyInfo(key), value=ConfigValueInfo.of(values[key.name]))
         for key in keys.values()
         if key.name in values
     ]
     count = sum(len(value.errors) for value in values.values())
-    return ConfigInfos(name=name, error_count=count, groups=tuple(groups), configs=(*unknown, *declared))
+    return ConfigInfos(
+        name=name, error_count=count, groups=tuple(groups), configs=(*undeclared_infos, *declared_infos)
+    )
 
 
 def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
@@ -134,18 +136,18 @@ def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix:
 
     Source: AbstractHerder.prefixedConfigInfos.
     """
-    listed = tuple(values)
+    value_list = tuple(values)
     configs = [
         ConfigInfo(
             definition=ConfigKeyInfo(keys[value.name], prefix) if value.name in keys else None,
             value=ConfigValueInfo.of(value, prefix),
         )
-        for value in listed
+        for value in value_list
     ]
-    groups = (keys[value.name].group for value in listed if value.name in keys)
+    groups = (keys[value.name].group for value in value_list if value.name in keys)
     return ConfigInfos(
         name="",
-        error_count=sum(bool(value.errors) for value in listed),
+        error_count=sum(bool(value.errors) for value in value_list),
         groups=tuple(dict.fromkeys(group for group in groups if group is not None)),
         configs=tuple(configs),
     )
@@ -153,12 +155,12 @@ def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix:
 
 def merge_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
     """Merge infos, summing error counts and removing duplicate groups. Source: AbstractHerder.mergeConfigInfos."""
-    listed = tuple(parts)
+    infos = tuple(parts)
     return ConfigInfos(
         name=name,
-        error_count=sum(part.error_count for part in listed),
-        groups=tuple(dict.fromkeys(group for part in listed for group in part.groups)),
-        configs=tuple(config for part in listed for config in part.configs),
+        error_count=sum(part.error_count for part in infos),
+        groups=tuple(dict.fromkeys(group for part in infos for group in part.groups)),
+        configs=tuple(config for part in infos for config in part.configs),
     )
 
 
@@ -166,7 +168,7 @@ def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: 
     """Return the infos with the errors of some keys replaced."""
     unchanged = tuple(info for info in infos.configs if info.value.name not in errors)
     definitions = {info.value.name: info.definition for info in infos.configs}
-    wrong = tuple(
+    error_infos = tuple(
         ConfigInfo(
             definition=definitions.get(name),
             value=ConfigValueInfo(
@@ -175,9 +177,9 @@ def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: 
         )
         for name, error in errors.items()
     )
-    replaced = sum(len(info.value.errors) for info in infos.configs if info.value.name in errors)
-    count = max(0, infos.error_count - replaced) + len(wrong)
-    return replace(infos, error_count=count, configs=(*wrong, *unchanged))
+    replaced_count = sum(len(info.value.errors) for info in infos.configs if info.value.name in errors)
+    count = max(0, infos.error_count - replaced_count) + len(error_infos)
+    return replace(infos, error_count=count, configs=(*error_infos, *unchanged))
 
 
 def raise_if_invalid(infos: ConfigInfos) -> None:

@@ -53,7 +53,7 @@ Values = MutableMapping[str, ConfigValue]
 def check_sink_group(group: str, config: Config, values: Values) -> None:
     """Add an error if a sink's consumers would join the group of the workers.
 
-    As in Java, an overridden group has its own entry even without an error.
+    As in Java, a group that the connector overrides gets its own entry, even without an error.
     """
     if _GROUP in config:
         override = config[_GROUP]
@@ -71,7 +71,7 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
 def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
     """Add errors if a source cannot support the exactly-once delivery or transaction boundaries that it requires.
 
-    `enabled`: whether the worker has exactly-once support. Raises Unavailable if the connector's JVM is down.
+    `enabled` must be true if the worker has exactly-once support. Raises Unavailable if the connector's JVM is down.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
@@ -89,20 +89,24 @@ def check_interval(worker: Mapping[str, str], config: Config, values: Values) ->
 
     Kafka aborts such transactions. Java creates the connector anyway, and its tasks fail.
     """
-    boundary, interval = values[TRANSACTION_BOUNDARY], values[BOUNDARY_INTERVAL]
-    if boundary.errors or interval.errors or str(boundary.value).lower() != BY_INTERVAL:
+    boundary, interval_value = values[TRANSACTION_BOUNDARY], values[BOUNDARY_INTERVAL]
+    if boundary.errors or interval_value.errors or str(boundary.value).lower() != BY_INTERVAL:
         return
-    producer = merge_layers(
+    producer_settings = merge_layers(
         worker, {key: text for key, text in config.items() if text is not None}, "producer"
     )
-    timeout = producer.get(_TRANSACTION_TIMEOUT, _DEFAULT_TRANSACTION_TIMEOUT_MS)
-    text = interval.value if interval.value is not None else worker.get(_FLUSH_INTERVAL, _DEFAULT_FLUSH_MS)
-    if _NUMBER.fullmatch(timeout) and _NUMBER.fullmatch(str(text)) and int(str(text)) > int(timeout):
+    timeout_ms = producer_settings.get(_TRANSACTION_TIMEOUT, _DEFAULT_TRANSACTION_TIMEOUT_MS)
+    text = (
+        interval_value.value
+        if interval_value.value is not None
+        else worker.get(_FLUSH_INTERVAL, _DEFAULT_FLUSH_MS)
+    )
+    if _NUMBER.fullmatch(timeout_ms) and _NUMBER.fullmatch(str(text)) and int(str(text)) > int(timeout_ms):
         reason = (
-            f"must be at most {_TRANSACTION_TIMEOUT} of the producer, {timeout}; set a smaller interval, "
+            f"must be at most {_TRANSACTION_TIMEOUT} of the producer ({timeout_ms}); set a smaller interval, "
             f"or a larger {PRODUCER_OVERRIDE}{_TRANSACTION_TIMEOUT}"
         )
-        values[BOUNDARY_INTERVAL] = interval.with_errors(invalid(BOUNDARY_INTERVAL, text, reason))
+        values[BOUNDARY_INTERVAL] = interval_value.with_errors(invalid(BOUNDARY_INTERVAL, text, reason))
 
 
 def _check_boundaries(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
@@ -119,18 +123,18 @@ def _check_boundaries(make: Callable[[], Connector], config: dict[str, str]) -> 
 def _check_exactly_once(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
     """Return an error if a connector cannot deliver exactly once."""
     try:
-        supported = make().exactly_once_support(config)
+        is_supported = make().exactly_once_support(config)
     except Unavailable:
         raise
     except Exception as exc:
         log.exception("Failed while validating connector support for exactly-once semantics")
         return _format_unexpected(exc)
-    if supported is None:
+    if is_supported is None:
         return _UNKNOWN
-    return None if supported else _UNSUPPORTED
+    return None if is_supported else _UNSUPPORTED
 
 
 def _format_unexpected(error: Exception) -> str:
     reason = str(error).strip()
-    end = f": {reason}" if reason else "; please see the worker logs for more details."
-    return f"An unexpected error occurred during validation{end}"
+    suffix = f": {reason}" if reason else "; please see the worker logs for more details."
+    return f"An unexpected error occurred during validation{suffix}"

@@ -32,8 +32,11 @@ def check_real_time(
     for name in _DEFAULT_ONLY:
         default, value = ERROR_KEYS[name].default, values[name].value
         if value != default and not values[name].errors:
-            text = str(default).lower()
-            yield name, f"{_MODE}: {name} must be {text}, because failed records cannot be skipped or retried"
+            required_value = str(default).lower()
+            yield (
+                name,
+                f"{_MODE}: {name} must be {required_value}, because failed records cannot be skipped or retried",
+            )
     if config.get(_DEAD_LETTERS):
         yield "errors.tolerance", f"{_MODE}: it has no dead letters, so it does not support {_DEAD_LETTERS}"
     for name in (KEY_CONVERTER, VALUE_CONVERTER):

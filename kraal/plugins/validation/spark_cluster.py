@@ -13,7 +13,7 @@ from kraal.plugins.api import Connector, SourceTask
 from kraal.plugins.java_chain import list_java_classes
 from kraal.plugins.registry import Registry
 
-_INSTEAD: Final = "the worker's spark.master is a cluster; use a worker with spark.master=local[*]"
+_REMEDY: Final = "the worker's spark.master is a cluster; use a worker with spark.master=local[*]"
 
 
 def add_cluster_errors(
@@ -23,7 +23,7 @@ def add_cluster_errors(
     config: Config,
     values: dict[str, ConfigValue],
 ) -> None:
-    """Add an error to each value that requires a local Spark, unless Spark is local. `worker`: its properties."""
+    """Add an error to each value that requires a local Spark, unless Spark is local according to `worker`."""
     if is_local(worker):
         return
     non_null = {key: value for key, value in config.items() if value is not None}
@@ -34,16 +34,16 @@ def add_cluster_errors(
 def _errors(
     registry: Registry, worker: Mapping[str, str], connector: type[Connector], config: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    local = connector.needs_local_spark(config)
-    for key, why in local.items():
-        yield key, f"{config.get(key, key)} needs a local Spark, because {why}, and {_INSTEAD}"
+    local_reasons = connector.needs_local_spark(config)
+    for key, reason in local_reasons.items():
+        yield key, f"{config.get(key, key)} needs a local Spark, because {reason}, and {_REMEDY}"
     task = connector.task_class
-    if not local and issubclass(task, SourceTask) and task.is_stream(config):
-        why = "its query in real-time mode calls the worker for every batch"
-        yield "connector.class", f"This connector needs a local Spark, because {why}, and {_INSTEAD}"
+    if not local_reasons and issubclass(task, SourceTask) and task.is_stream(config):
+        reason = "its query in real-time mode calls the worker for every batch"
+        yield "connector.class", f"This connector needs a local Spark, because {reason}, and {_REMEDY}"
     for key, name in list_java_classes(registry, worker, config):
-        why = "Spark's tasks pass records through the JVM of Java plugins on the worker's machine"
-        yield key, f"{name} is a Java plugin, which needs a local Spark, because {why}, and {_INSTEAD}"
+        reason = "Spark's tasks pass records through the JVM of Java plugins on the worker's machine"
+        yield key, f"{name} is a Java plugin, which needs a local Spark, because {reason}, and {_REMEDY}"
     if not has_remote_executors(worker):
         return
     roots = shared_paths(worker)
@@ -53,11 +53,11 @@ def _errors(
                 key,
                 (
                     f"{path} must be on a file system that the worker and Spark's executors share under the same path; "
-                    f"list it in {SHARED_PATHS} of the worker's file, which has {', '.join(roots) or 'none'}"
+                    f"add it to {SHARED_PATHS} in the worker's file, which contains {', '.join(roots) or 'no paths'}"
                 ),
             )
 
 
 def _is_below(path: str, root: str) -> bool:
-    normal, above = os.path.normpath(path), os.path.normpath(root)
-    return normal == above or normal.startswith(above.rstrip("/") + "/")
+    normalized_path, normalized_root = os.path.normpath(path), os.path.normpath(root)
+    return normalized_path == normalized_root or normalized_path.startswith(normalized_root.rstrip("/") + "/")

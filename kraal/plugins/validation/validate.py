@@ -96,9 +96,11 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     _add_null_errors(config, values)
     values.update((value.name, value) for value in connector.validate(config))
     add_cluster_errors(registry, worker.raw, connector, config, values)
-    merged = keys.merge(plugin.config_def)
-    framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
-    parts = [framework, *_validate_overrides(plugin, worker.override_policy, config)]
+    merged_keys = keys.merge(plugin.config_def)
+    framework_part = framework_infos(
+        class_name, {key.name: key for key in merged_keys}, values, merged_keys.groups
+    )
+    parts = [framework_part, *_validate_overrides(plugin, worker.override_policy, config)]
     parts += _validate_converters(registry, config, values, plugin_location=plugin.location)
     return merge_infos(class_name, parts)
 
@@ -116,7 +118,7 @@ def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, c
 def check_plugin_matches(plugin: str, config: Config) -> None:
     """Raise BadRequest if the config's class is not the plugin in the path."""
     class_name = config.get(CONNECTOR_CLASS)
-    if class_name is not None and not _short(class_name).endswith(_short(plugin)):
+    if class_name is not None and not _short_name(class_name).endswith(_short_name(plugin)):
         raise BadRequest(f"Included connector type {class_name} does not match request type {plugin}")
 
 
@@ -220,7 +222,7 @@ def _validate_converters(
         requirement = config.get(key + VERSION_SUFFIX)
         plugin = registry.find(name, kind, requirement=requirement, location=plugin_location)
         if plugin is not None:
-            settings = _below(config, f"{key}.")
+            settings = _settings_with_prefix(config, f"{key}.")
             if settings.get(CONVERTER_TYPE) is None:
                 settings[CONVERTER_TYPE] = role
             keys = {each.name: each for each in plugin.config_def}
@@ -231,12 +233,12 @@ def _validate_converters(
 def _validate_overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[ConfigInfos]:
     """Validate the client overrides of the clients that the connector uses."""
     is_sink = plugin.kind is PluginKind.SINK
-    dead_letters = is_sink and has_dead_letter_topic(config)
+    has_dead_letters = is_sink and has_dead_letter_topic(config)
     creates_topics = not is_sink and any(name.startswith(TOPIC_CREATION) for name in config)
     clients: list[tuple[bool, Client, str]] = [
-        (not is_sink or dead_letters, "producer", PRODUCER_OVERRIDE),
+        (not is_sink or has_dead_letters, "producer", PRODUCER_OVERRIDE),
         (is_sink, "consumer", CONSUMER_OVERRIDE),
-        (dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
+        (has_dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
     ]
     return [
         _validate_client(
@@ -246,13 +248,13 @@ def _validate_overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) ->
                 class_name=None if plugin.location == CLASSPATH else plugin.name,
                 version=config.get(CONNECTOR_VERSION),
                 client=client,
-                overrides=_below(config, prefix),
+                overrides=_settings_with_prefix(config, prefix),
             ),
             policy,
             prefix,
         )
-        for used, client, prefix in clients
-        if used
+        for is_used, client, prefix in clients
+        if is_used
     ]
 
 
@@ -262,18 +264,20 @@ def _validate_client(request: OverrideRequest, policy: WorkerPolicy, prefix: str
     If a value has the wrong type, Java returns 500; Kraal reports an error of the key.
     """
     keys = {key.name: key for key in client_def(request.client)}
-    typed = {
+    parsed_values = {
         name: ConfigValue(name=name, value=value, errors=tuple(errors))
         for name, raw in request.overrides.items()
         for value, errors in [_parse_override(keys, name, raw)]
     }
     if isinstance(policy, OverridePolicy | Allowlist):
-        reasons = {name: policy.rejection_reason(name) for name in typed}
-        values = [v.with_errors(*filter(None, [reasons[name]])) for name, v in typed.items()]
+        reasons = {name: policy.rejection_reason(name) for name in parsed_values}
+        values = [v.with_errors(*filter(None, [reasons[name]])) for name, v in parsed_values.items()]
     else:
-        valid = {name: raw for name, raw in request.overrides.items() if not typed[name].errors}
-        values = [value for value in typed.values() if value.errors]
-        values += policy.validate(replace(request, overrides=valid))
+        valid_overrides = {
+            name: raw for name, raw in request.overrides.items() if not parsed_values[name].errors
+        }
+        values = [value for value in parsed_values.values() if value.errors]
+        values += policy.validate(replace(request, overrides=valid_overrides))
     return prefix_infos(keys, values, prefix)
 
 
@@ -287,7 +291,7 @@ def _parse_override(keys: Mapping[str, Key], name: str, raw: str | None) -> tupl
         return None, [str(exc)]
 
 
-def _below(config: Config, prefix: str) -> dict[str, str | None]:
+def _settings_with_prefix(config: Config, prefix: str) -> dict[str, str | None]:
     """Return the settings under a prefix, without the prefix; a key that equals the prefix is omitted."""
     start = len(prefix)
     return {
@@ -295,5 +299,5 @@ def _below(config: Config, prefix: str) -> dict[str, str | None]:
     }
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name.removesuffix("Connector") or name

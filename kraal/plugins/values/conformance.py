@@ -69,13 +69,13 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
             _validate_struct(schema, value)
         case Type.ARRAY:
             inner = f"element of array {location}"
-            for each in value:
-                _validate(_require_value(schema.value, inner), each, inner)
+            for item in value:
+                _validate(_require_value(schema.value, inner), item, inner)
         case Type.MAP:
-            of_key, of_value = f"key of map {location}", f"value of map {location}"
-            for key, each in value.items():
-                _validate(_require_value(schema.key, of_key), key, of_key)
-                _validate(_require_value(schema.value, of_value), each, of_value)
+            key_schema, value_schema = f"key of map {location}", f"value of map {location}"
+            for key, item in value.items():
+                _validate(_require_value(schema.key, key_schema), key, key_schema)
+                _validate(_require_value(schema.value, value_schema), item, value_schema)
         case _:
             pass
 

@@ -53,13 +53,15 @@ def align(schema: Schema | None, value: Any) -> Any:
         return value
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return _align_struct(schema, _long(value))
+            return _align_struct(schema, _to_long(value))
         case Type.FLOAT32:
             return (
-                float32(_double(value)) if isinstance(value, float) else exact_float32(Decimal(_long(value)))
+                float32(_to_double(value))
+                if isinstance(value, float)
+                else exact_float32(Decimal(_to_long(value)))
             )
         case Type.FLOAT64:
-            return _double(value)
+            return _to_double(value)
         case _:
             return value
 
@@ -77,11 +79,11 @@ def _align_struct(schema: Schema, value: int) -> Any:
             return number
 
 
-def _long(value: Any) -> int:
+def _to_long(value: Any) -> int:
     if isinstance(value, Instant):
         raise DataException(f"Unable to convert {value} (class {java_class(value, None)}) to a number")
     return int(value)
 
 
-def _double(value: Any) -> float:
-    return float(value) if isinstance(value, float) else float(_long(value))
+def _to_double(value: Any) -> float:
+    return float(value) if isinstance(value, float) else float(_to_long(value))

@@ -17,42 +17,42 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _MARCH_0: Final = 719_468
 """Days from March 1 of year 0 (Gregorian) to 1970."""
 _MARCH_0_JULIAN: Final = 719_470
-_ERA: Final = 146_097
+_DAYS_PER_ERA: Final = 146_097
 """Days in 400 Gregorian years."""
-_FOUR: Final = 1_461
+_DAYS_PER_FOUR_YEARS: Final = 1_461
 """Days in four Julian years."""
 _FEBRUARY: Final = 2
-_MONTHS_A_YEAR: Final = 12
+_MONTHS_PER_YEAR: Final = 12
 
 
 def from_epoch_day(days: int) -> tuple[int, int, int]:
     """Convert days since 1970 to year (0 is 1 BC), month and day."""
     if days >= _CUTOVER:
-        era, of_era = divmod(days + _MARCH_0, _ERA)
-        year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-        of_year = of_era - (365 * year + year // 4 - year // 100)
+        era, day_of_era = divmod(days + _MARCH_0, _DAYS_PER_ERA)
+        year = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+        day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
         year += era * 400
     else:
-        fours, of_four = divmod(days + _MARCH_0_JULIAN, _FOUR)
-        year = (of_four - of_four // 1460) // 365
-        of_year = of_four - 365 * year
-        year += fours * 4
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9  # noqa: PLR2004 - from March to December
-    return year + (month <= _FEBRUARY), month, of_year - (153 * shifted + 2) // 5 + 1
+        four_year_cycle, day_of_cycle = divmod(days + _MARCH_0_JULIAN, _DAYS_PER_FOUR_YEARS)
+        year = (day_of_cycle - day_of_cycle // 1460) // 365
+        day_of_year = day_of_cycle - 365 * year
+        year += four_year_cycle * 4
+    month_from_march = (5 * day_of_year + 2) // 153
+    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9  # noqa: PLR2004 - from March to December
+    return year + (month <= _FEBRUARY), month, day_of_year - (153 * month_from_march + 2) // 5 + 1
 
 
 def to_epoch_day(year: int, month: int, day: int) -> int:
     """Convert a date to days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
-    carried, month = divmod(month - 1, _MONTHS_A_YEAR)
+    carried_years, month = divmod(month - 1, _MONTHS_PER_YEAR)
     month += 1
-    from_march = year + carried - (month <= _FEBRUARY)
-    of_year = (153 * (month + (-3 if month > _FEBRUARY else 9)) + 2) // 5 + day - 1
-    leaps = from_march // 4 - from_march // 100 + from_march // 400
-    days = from_march * 365 + leaps + of_year - _MARCH_0
+    from_march = year + carried_years - (month <= _FEBRUARY)
+    day_of_year = (153 * (month + (-3 if month > _FEBRUARY else 9)) + 2) // 5 + day - 1
+    leap_days = from_march // 4 - from_march // 100 + from_march // 400
+    days = from_march * 365 + leap_days + day_of_year - _MARCH_0
     if days >= _CUTOVER:
         return days
-    return from_march * 365 + from_march // 4 + of_year - _MARCH_0_JULIAN
+    return from_march * 365 + from_march // 4 + day_of_year - _MARCH_0_JULIAN
 
 
 def split_timestamp(ms: int) -> tuple[int, int, int, int, int]:

@@ -24,7 +24,7 @@ _PLAIN_TO: Final = 1e7
 
 _INFINITE: Final = (float("inf"), float("-inf"))
 _MAX_FLOAT: Final = float(2**128 - 2**104)
-_TOO_LARGE: Final = Decimal(2**128 - 2**103)
+_FLOAT_OVERFLOW: Final = Decimal(2**128 - 2**103)
 """The smallest number that rounds to infinity in 32 bits."""
 
 _INTEGERS: Final = {
@@ -66,12 +66,12 @@ def exact_float32(exact: Decimal) -> Float32:
     """Round a decimal to 32 bits in one step; rounding to a double first would round midpoints twice."""
     double = float(exact)
     rounded = float32(double)
-    if rounded in _INFINITE and exact.copy_abs() < _TOO_LARGE:
+    if rounded in _INFINITE and exact.copy_abs() < _FLOAT_OVERFLOW:
         return float32(_MAX_FLOAT if exact > 0 else -_MAX_FLOAT)
-    other = 2 * double - rounded
-    if rounded in (double, other) or float32(other) != other or Decimal(double) == exact:
+    neighbor = 2 * double - rounded
+    if rounded in (double, neighbor) or float32(neighbor) != neighbor or Decimal(double) == exact:
         return rounded
-    return Float32(max(rounded, other) if exact > Decimal(double) else min(rounded, other))
+    return Float32(max(rounded, neighbor) if exact > Decimal(double) else min(rounded, neighbor))
 
 
 def double_text(value: float) -> str:
@@ -80,10 +80,10 @@ def double_text(value: float) -> str:
         return repr(value)
     if value != value or value in _INFINITE:  # noqa: PLR0124 - NaN alone is not itself
         return _not_finite(value)
-    short = repr(value)
-    two = f"{value:.1e}"
+    shortest = repr(value)
+    two_digits = f"{value:.1e}"
     # Java uses at least two digits, and chooses the closest ones: 4.9E-324, not 5.0E-324.
-    return _scientific(two if float(two) == value else short)
+    return _scientific(two_digits if float(two_digits) == value else shortest)
 
 
 def float_text(value: float) -> str:
@@ -92,12 +92,12 @@ def float_text(value: float) -> str:
         return repr(float(value))
     if value != value or value in _INFINITE:  # noqa: PLR0124 - the same
         return _not_finite(value)
-    short = next(text for text in _candidates(value) if float32(float(text)) == value)
+    shortest = next(text for text in _candidates(value) if float32(float(text)) == value)
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-        plain = f"{Decimal(short):f}"
-        whole, _, fraction = plain.partition(".")
-        return f"{whole}.{fraction.rstrip('0') or '0'}"
-    return _scientific(short)
+        digits_text = f"{Decimal(shortest):f}"
+        integer_part, _, fraction = digits_text.partition(".")
+        return f"{integer_part}.{fraction.rstrip('0') or '0'}"
+    return _scientific(shortest)
 
 
 def _candidates(value: float) -> Iterator[str]:

@@ -40,7 +40,7 @@ _TEMPORAL: Final = {
     ),
 }
 _DATE_PARTS, _TIME_PARTS = 3, 4
-_HUGE: Final = 1000
+_TOO_LARGE_EXPONENT: Final = 1000
 """An exponent of ten for which no integer fits into 64 bits."""
 
 
@@ -145,8 +145,8 @@ class _Parser:
     def _parse_time_tokens(self, token: str) -> _SchemaAndValue | None:
         """Parse a time of up to five tokens, because colons delimit tokens."""
         start = self._tokens.mark()
-        further = self._tokens.take_many(4)
-        parsed = None if further is None else _parse_time(token + further)
+        next_tokens = self._tokens.take_many(4)
+        parsed = None if next_tokens is None else _parse_time(token + next_tokens)
         if parsed is None:
             self._tokens.rewind(start)
             parsed = _parse_time(token)
@@ -164,7 +164,7 @@ class _Parser:
         while tokens.has_next():
             if tokens.take("]"):
                 schema = Schema(type=Type.ARRAY, value=schemas.common)
-                return schema, [align(schemas.common, each) for each in items]
+                return schema, [align(schemas.common, item) for item in items]
             if tokens.take(","):
                 raise DataException(f"Unable to parse an empty array element: {tokens.text}")
             element = self.parse(embedded=True)
@@ -182,9 +182,9 @@ class _Parser:
         keys, values = SchemaMerger(), SchemaMerger()
         while tokens.has_next():
             if tokens.take("}"):
-                of_value = values.common if keys.common is not None else None
-                pairs = {as_key(align(keys.common, k)): align(of_value, v) for k, v in items.items()}
-                return Schema(type=Type.MAP, key=keys.common, value=of_value), pairs
+                value_schema = values.common if keys.common is not None else None
+                pairs = {as_key(align(keys.common, k)): align(value_schema, v) for k, v in items.items()}
+                return Schema(type=Type.MAP, key=keys.common, value=value_schema), pairs
             if tokens.take(","):
                 raise DataException(f"Unable to parse a map entry with no key or value: {tokens.text}")
             key = self.parse(embedded=True)
@@ -205,23 +205,23 @@ def _parse_number(token: str) -> _SchemaAndValue | None:
     if _NUMBER.fullmatch(token) is None:
         return None
     try:
-        exact = Decimal(token)
+        number = Decimal(token)
     except InvalidOperation:
         return None
-    exact = exact or exact.copy_abs()
-    unscaled, scale = decimal_parts(exact)
-    if exact.adjusted() < _HUGE and (not unscaled or scale <= 0 or unscaled % 10**scale == 0):
-        whole = int(exact)
+    number = number or number.copy_abs()
+    unscaled, scale = decimal_parts(number)
+    if number.adjusted() < _TOO_LARGE_EXPONENT and (not unscaled or scale <= 0 or unscaled % 10**scale == 0):
+        integer = int(number)
         for bits, kind in _INTEGER_TYPES:
-            if -(1 << (bits - 1)) <= whole < 1 << (bits - 1):
-                return Schema(type=kind), whole
+            if -(1 << (bits - 1)) <= integer < 1 << (bits - 1):
+                return Schema(type=kind), integer
     if scale:
-        single = exact_float32(exact)
-        if abs(single) != float("inf"):
-            return Schema(type=Type.FLOAT32), single
-        if abs(float(exact)) != float("inf"):
-            return Schema(type=Type.FLOAT64), float(exact)
-    return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}), exact
+        float_number = exact_float32(number)
+        if abs(float_number) != float("inf"):
+            return Schema(type=Type.FLOAT32), float_number
+        if abs(float(number)) != float("inf"):
+            return Schema(type=Type.FLOAT64), float(number)
+    return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}), number
 
 
 def _parse_time(text: str) -> _SchemaAndValue | None:

@@ -60,12 +60,12 @@ class Tokens:
 
     def _read(self) -> str:
         start = self._at
-        escaped = False
+        is_escaped = False
         while self._at < len(self.text):
             char = self.text[self._at]
-            if char in _DELIMITERS and not escaped:
+            if char in _DELIMITERS and not is_escaped:
                 self._at += start == self._at
                 break
-            escaped = char == "\\" and not escaped
+            is_escaped = char == "\\" and not is_escaped
             self._at += 1
         return self.text[start : self._at]

@@ -50,7 +50,7 @@ R = TypeVar("R")
 SESSION_TIMEOUT_S = 6.0
 REBALANCE_TIMEOUT_S = 20.0
 REQUEST_TIMEOUT_S = 90.0
-HOPS = 2
+MAX_HOPS = 2
 STATE_OF = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED", TargetState.STOPPED: "STOPPED"}
 
 
@@ -170,7 +170,7 @@ class EmbeddedCluster:
         return future.result()
 
     def request(self, message: Ask[R], via: ClusterWorker | None = None, *, timeout_s: float = 60.0) -> R:
-        """Send a message to any worker like a client, which forwards to the leader and retries retriable errors.
+        """Send a message to any worker as a client does: follow it to the leader, and retry after retriable errors.
 
         Raises the errors of the message, or the last retriable error after `timeout_s`.
         """
@@ -184,7 +184,7 @@ class EmbeddedCluster:
             self.advance(0.5)
 
     def _forward(self, message: Ask[R], worker: ClusterWorker) -> R:
-        for _ in range(HOPS):
+        for _ in range(MAX_HOPS):
             try:
                 return self.ask(worker, message)
             except (NotLeader, NotOwner) as error:
@@ -237,7 +237,7 @@ class EmbeddedCluster:
         return leaders[0]
 
     def at(self, url: str) -> ClusterWorker | None:
-        """Return the living worker with this advertised URL."""
+        """Return the worker with this advertised URL, unless it is dead."""
         return next((w for w in self.alive if w.url == url), None)
 
     def owners(self, instance: Instance) -> list[ClusterWorker]:
@@ -265,12 +265,12 @@ class EmbeddedCluster:
 
     def settle(self, within_s: float = 30.0) -> float:
         """Run until the cluster is in its desired state; return the virtual seconds. Raises AssertionError."""
-        began_s = self.clock.now()
+        start_s = self.clock.now()
         while (missing := self.missing()) is not None:
-            if self.clock.now() - began_s > within_s:
+            if self.clock.now() - start_s > within_s:
                 raise AssertionError(f"not settled after {within_s:g} s: {missing}; {self.describe()}")
             self.advance(0.1)
-        return self.clock.now() - began_s
+        return self.clock.now() - start_s
 
     def missing(self) -> str | None:
         """Return the first difference from the desired state; None if there is none."""
@@ -283,13 +283,13 @@ class EmbeddedCluster:
         if behind:
             return f"{behind} have not read the config"
         config = self.awake[0].snapshot.config
-        wanted: set[Instance] = set()
+        expected: set[Instance] = set()
         for entry in config.connectors.values():
             missing = self._find_missing(entry)
             if missing is not None:
                 return missing
-            wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
-        extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
+            expected.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
+        extra = [(i, w.name) for w in self.awake for i in w.running if i not in expected]
         return f"{extra} are running but should not be" if extra else None
 
     def _find_missing(self, entry: ConnectorEntry) -> str | None:

@@ -53,7 +53,7 @@ class PluginEnvironment:
 
 
 class ClusterEngine(FakeEngine):
-    """An engine whose runs take time to stop, and that has each new run checked."""
+    """An engine whose runs take time to stop, and which checks each new run."""
 
     def __init__(self, worker: ClusterWorker, outside: Outside, environment: PluginEnvironment) -> None:
         """`environment`: environment of the tasks of real plugins."""

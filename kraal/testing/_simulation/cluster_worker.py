@@ -63,7 +63,7 @@ class ClusterWorker:
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
         self.loggers = create_separate_loggers(cluster.clock.wall_ms)
-        """Private to this worker, like those of a process."""
+        """Loggers private to this worker, as in a separate process."""
         self._host.spawn(self._outside_world, _Caller, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = ClusterEngine(self, cluster.outside, self._plugin_environment())
@@ -284,16 +284,16 @@ def _track(connector: type[Connector], running: dict[ConnectorName, object]) -> 
     """Return a connector class that adds its name to `running` while it is started."""
 
     class Tracked(connector):  # type: ignore[valid-type, misc]
-        _noted_as: ConnectorName | None = None
+        _tracked_name: ConnectorName | None = None
 
         def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
             super().start(config, context)
-            self._noted_as = ConnectorName(config["name"])
-            running[self._noted_as] = self
+            self._tracked_name = ConnectorName(config["name"])
+            running[self._tracked_name] = self
 
         def stop(self) -> None:
-            if self._noted_as is not None and running.get(self._noted_as) is self:
-                del running[self._noted_as]
+            if self._tracked_name is not None and running.get(self._tracked_name) is self:
+                del running[self._tracked_name]
             super().stop()
 
     Tracked.__name__, Tracked.__qualname__ = connector.__name__, connector.__qualname__

@@ -1,6 +1,6 @@
 """A fake engine: the complete engine protocol without Spark, driven by a test.
 
-`feed` supplies a task with records; each `next()` takes at most ten records. Offsets are counts:
+`feed` supplies a task with records; each `next()` processes at most ten records. Offsets are counts:
 `{"task": "name-0"} -> {"position": n}`; commits of sinks are stored in `committed`.
 """
 
@@ -58,7 +58,7 @@ class Outside:
 
 
 class FakeEngine:
-    """An engine for tests. It works on the caller's thread and sends events immediately."""
+    """An engine for tests that works on the caller's thread and sends events immediately."""
 
     def __init__(self, *, outside: Outside | None = None) -> None:
         """`outside`: state shared with the engines of other workers; by default not shared."""
@@ -107,7 +107,7 @@ class FakeEngine:
         self._runs[task].retry(reason)
 
     def fail_opening(self, task: TaskId, trace: str | None) -> None:
-        """Fail later opens of the task with this trace; None restores them."""
+        """Make later attempts to open the task fail with this trace; None makes them succeed again."""
         if trace is None:
             self._open_errors.pop(task, None)
         else:
@@ -156,10 +156,10 @@ class FakeEngine:
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; an older run of the same task is cancelled first."""
-        older = self._runs.pop(spec.task, None)
-        if older is not None:
-            older.cancel()
+        """Open one task; an earlier run of the same task is cancelled first."""
+        previous = self._runs.pop(spec.task, None)
+        if previous is not None:
+            previous.cancel()
         stored = offsets.get(make_partition(spec.task), {}).get("position", self.committed.get(spec.task, 0))
         if not isinstance(stored, int):
             text = f"a stored position must be a number, not {stored!r}"

@@ -3,8 +3,8 @@
     broker = FakeGroupBroker(scheduler)
     group = FakeGroup(broker, "w1", GroupOptions(group_id="cluster"))
 
-It behaves like `kraal.kafka.group.KafkaGroup` and supports fault injection: `freeze` and `thaw` (SIGSTOP), `kill`
-(SIGKILL), `broker.stop()` and `start()` (an outage), `broker.expel(…)`.
+The fake group behaves like `kraal.kafka.group.KafkaGroup` and supports fault injection: `freeze` and `thaw` (SIGSTOP),
+`kill` (SIGKILL), `broker.stop()` and `start()` (an outage), `broker.expel(…)`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Group coordinator of one group of workers, in one thread and virtual time.
 
-It implements the protocol as observed by members: new members first receive an id. A rebalance waits for all members,
-at most for the longest rebalance timeout. The elected protocol is supported by all members and preferred by most. The
-leader is retained. Only the leader's SyncGroup completes a generation. A member without heartbeats for a session
-timeout is removed unless it waits for a response. A repeated join without changes receives the current response.
+The coordinator implements the protocol as observed by members: new members first receive an id. A rebalance waits for
+all members, but no longer than the longest rebalance timeout. The elected protocol is supported by all members and
+preferred by most. The leader is retained. Only the leader's SyncGroup completes a generation. A member without
+heartbeats for a session timeout is removed unless it waits for a response. A repeated join without changes receives the
+current response.
 Source: GroupCoordinator's classic groups (Kafka 4.3.0).
 """
 
@@ -49,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup(Request, Tell):
-    """Join the group or start a rebalance."""
+    """Request to join the group or to start a rebalance."""
 
     name: str
     """Prefix of the member id."""
@@ -60,19 +61,19 @@ class JoinGroup(Request, Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup(Request, Tell):
-    """Fetch the assignment; the leader's request contains all assignments."""
+    """Request for the assignment; the leader's request contains all assignments."""
 
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(Request, Tell):
-    """Keep the session alive and learn whether a rebalance is in progress."""
+    """Request that keeps the session alive; the response shows whether a rebalance is in progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroup(Request, Tell):
-    """Leave the group, without a response."""
+    """Request to leave the group, without a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,12 +217,12 @@ class FakeGroupBroker:
             if not _common([*other_offers, request.offers]):
                 self._reject(request, GroupError.INCONSISTENT_GROUP_PROTOCOL)
                 return
-        news = member is None or member.join.offers != request.offers or member_id == self.leader
+        has_changed = member is None or member.join.offers != request.offers or member_id == self.leader
         if member is None:
             self._pending_ids.discard(member_id)
             member = self._members[member_id] = _Member(request)
         member.join = request
-        if not news and self._state in ("completing", "stable"):
+        if not has_changed and self._state in ("completing", "stable"):
             self._renew_session(member_id)
             self._on_joined(member_id, request)
             return
@@ -305,8 +306,8 @@ class FakeGroupBroker:
             leader=self.leader,
             protocol=self.protocol,
             members={
-                each: next(o.metadata for o in member.join.offers if o.name == self.protocol)
-                for each, member in self._members.items()
+                other_id: next(o.metadata for o in member.join.offers if o.name == self.protocol)
+                for other_id, member in self._members.items()
             }
             if member_id == self.leader
             else {},

@@ -54,7 +54,11 @@ class FakeGroupOffsets:
         """Return the end offsets in `self.end_offsets`; other partitions do not exist."""
         del connector, config, timeout_s
         self.fault("ends")
-        return {each: self.end_offsets[each] for each in partitions if each in self.end_offsets}
+        return {
+            partition: self.end_offsets[partition]
+            for partition in partitions
+            if partition in self.end_offsets
+        }
 
     def alter(
         self,
@@ -64,15 +68,15 @@ class FakeGroupOffsets:
         *,
         timeout_s: float,
     ) -> None:
-        """Commit these offsets; None deletes one."""
+        """Commit these offsets; None deletes the offset of a partition."""
         del config, timeout_s
         self.fault("alter")
         self._check_empty(connector)
-        for each in offsets:
-            if each.topic != FAKE_TOPIC:
-                raise StoreError(f"there is no topic {each.topic}")
-        for each, position in offsets.items():
-            task = TaskId(connector, each.partition)
+        for partition in offsets:
+            if partition.topic != FAKE_TOPIC:
+                raise StoreError(f"there is no topic {partition.topic}")
+        for partition, position in offsets.items():
+            task = TaskId(connector, partition.partition)
             if position is None:
                 self._committed.pop(task, None)
             else:

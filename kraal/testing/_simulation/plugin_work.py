@@ -1,7 +1,7 @@
 """Execution of a plugin's task in a test without Spark, with Kraal's transforms and converters and in-memory topics.
 
 Records are processed like small batches in a worker (`kraal.engine.records`), so transforms, converters and `errors.*`
-behave identically. Dead letters of sources are written, dead letters of sinks are dropped. Features that need a
+behave identically. Dead letters of sources are written; dead letters of sinks are dropped. Features that need a
 SparkSession or a real DataFrame raise NeedsSpark.
 """
 
@@ -42,7 +42,7 @@ _ELSEWHERE = "test it with kraal.testing.ProcessCluster, whose workers have a re
 
 
 class NeedsSpark(Exception):
-    """A plugin used a feature that requires a real Spark."""
+    """Raised if a plugin uses a feature that requires a real Spark."""
 
 
 class Work(Protocol):
@@ -182,16 +182,16 @@ class SinkWork:
             for topic_partition, records in batch.items()
         }
         value_form = self.task_class.values
-        passed = SinkPass(steps=self._steps, value_form=value_form)(
+        batches = SinkPass(steps=self._steps, value_form=value_form)(
             _raw([r for rs in batch.values() for r in rs])
         )
-        rows = [row for part in passed for row in part.to_pylist()]
+        rows = [row for part in batches for row in part.to_pylist()]
         summary, _ = merge_notes(row.pop("note") for row in rows)
         handle_outcomes(self.spec.task, summary, self._steps.tolerance)
-        good = [_to_row(row, value_form) for row in rows if row["topic"] is not None]
+        valid_rows = [_to_row(row, value_form) for row in rows if row["topic"] is not None]
         reports = Reports(ranges, self._steps.tolerance)
-        if good:
-            frame: Any = MemoryFrame(good)
+        if valid_rows:
+            frame: Any = MemoryFrame(valid_rows)
             try:
                 self._task.write(SinkBatch(frame=frame, ranges=ranges, reporter=reports.report))
             except Exception:
@@ -216,9 +216,9 @@ class SinkWork:
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a batch's offsets."""
         for partition, offset in offsets.items():
-            named = partition.as_dict()
+            fields = partition.as_dict()
             topic_partition = TopicPartition(
-                str(named["kafka_topic"]), int(cast("int", named["kafka_partition"]))
+                str(fields["kafka_topic"]), int(cast("int", fields["kafka_partition"]))
             )
             end = int(cast("int", offset["kafka_offset"]))
             self.environment.committed[self.spec.task.connector, topic_partition] = end
@@ -242,20 +242,20 @@ class SinkWork:
 
     def _assigned_partitions(self) -> Iterator[TopicPartition]:
         config = self.spec.connector_config
-        named = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+        topic_names = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         pattern = config.get("topics.regex") or ""
         tasks = int(config.get("tasks.max") or 1)
         matches = compile_pattern(pattern).fullmatch
-        for topic in named or filter(matches, self.environment.topics.names()):
+        for topic in topic_names or filter(matches, self.environment.topics.names()):
             for number in self.environment.topics.partitions(topic):
                 if number % tasks == self.spec.task.task:
                     yield TopicPartition(topic, number)
 
     def _after(self, topic_partition: TopicPartition) -> list[TopicRecord]:
         committed = self.environment.committed.get((self.spec.task.connector, topic_partition), 0)
-        at = self._positions.get(topic_partition, committed)
+        position = self._positions.get(topic_partition, committed)
         return self.environment.topics.after(
-            topic_partition.topic, topic_partition.partition, at, MAX_BATCH_RECORDS
+            topic_partition.topic, topic_partition.partition, position, MAX_BATCH_RECORDS
         )
 
 
@@ -334,8 +334,8 @@ def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
 
 def _to_row(row: dict[str, Any], value_form: str) -> dict[str, Any]:
     """Return a row with keys and values in the plugin's format: strings, or decoded JSON."""
-    turn: Callable[[bytes], Any] = bytes.decode if value_form == "text" else json.loads
+    decode: Callable[[bytes], Any] = bytes.decode if value_form == "text" else json.loads
     return {
-        name: turn(value) if name in ("key", "value") and value is not None else value
+        name: decode(value) if name in ("key", "value") and value is not None else value
         for name, value in row.items()
     }

@@ -89,7 +89,7 @@ class VirtualClock:
 
 
 class Scheduler:
-    """A `System` that handles one message at a time, of an actor chosen by the seed."""
+    """A `System` that handles one message at a time, for an actor that the seed determines."""
 
     def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
         """`real_time`: virtual time advances no faster than real time in `run_until`.

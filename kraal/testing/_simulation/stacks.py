@@ -40,7 +40,7 @@ def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
 
 
 def threads(pid: int) -> str:
-    """Return name, state and wait channel of a process's threads, with counts of equal ones. Empty except on Linux."""
+    """Return name, state and wait channel of a process's threads, with counts of equal lines. Empty except on Linux."""
     counts: dict[str, int] = {}
     with suppress(OSError):
         for task in (_PROC / str(pid) / "task").iterdir():

@@ -43,13 +43,13 @@ class FakeTransactions:
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets with the producer of the connector's first task."""
+        """Write offsets through the producer of the connector's first task."""
         self.claim(TaskId(connector, 0), config).commit(offsets)
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence the current producers of these ids."""
-        for each in transactional_ids:
-            self._holders.pop(each, None)
+        for transactional_id in transactional_ids:
+            self._holders.pop(transactional_id, None)
 
     def commit(
         self, producer: FakeProducer, task: TaskId, offsets: Mapping[SourcePartition, Offset | None]

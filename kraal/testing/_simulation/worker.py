@@ -99,10 +99,10 @@ class EmbeddedWorker:
         self.given_up: list[str] = []
         """Actors that exhausted their restart budget; a real process would exit."""
         self.loggers = create_separate_loggers(self.scheduler.clock.wall_ms)
-        """Private to this worker, like those of a process."""
+        """Loggers private to this worker, as in a separate process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        opened = providers or open_providers(config.raw, ProviderClasses.load())
-        plugins = WorkerPlugins(registry or fake_registry(), config, opened)
+        config_providers = providers or open_providers(config.raw, ProviderClasses.load())
+        plugins = WorkerPlugins(registry or fake_registry(), config, config_providers)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
@@ -187,12 +187,12 @@ class EmbeddedWorker:
 
 
 def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
-    of_config = HerderSettings.of(config, WORKER_ID, standalone=True)
-    return replace(of_config, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
+    settings = HerderSettings.of(config, WORKER_ID, standalone=True)
+    return replace(settings, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
 
 
 def create_separate_loggers(now_ms: Callable[[], int]) -> Loggers:
-    """Return loggers separate from those of the process, so that workers of a test do not affect each other."""
+    """Return loggers separate from the process's loggers, so that workers of a test do not affect each other."""
     root = logging.RootLogger(logging.WARNING)
     root.manager = logging.Manager(root)
     return Loggers(root, now_ms)

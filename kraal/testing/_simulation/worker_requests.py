@@ -24,13 +24,13 @@ def ask_leader(
     response: Future[None] = Future()
     future = leader.assembly.herder.question(message)
     future.add_done_callback(lambda done: settle(response, None, _as_peer_error(done.exception())))
-    late = PeerFailed(f"{url} gave no response")
-    sender.later(RESPONSE_TIMEOUT_S, lambda: settle(response, None, late))
+    timeout_error = PeerFailed(f"{url} gave no response")
+    sender.later(RESPONSE_TIMEOUT_S, lambda: settle(response, None, timeout_error))
     return response
 
 
 def _as_peer_error(error: BaseException | None) -> BaseException | None:
-    """Convert an error to that of another worker's REST API."""
+    """Convert an error to the error that another worker's REST API would return."""
     if not isinstance(error, KraalError):
         return error
     status = 503 if isinstance(error, ActorDied) else getattr(error, "status", 500)

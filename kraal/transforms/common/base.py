@@ -90,7 +90,7 @@ class PartTransformation(Transformation):
 class PerSchema(Generic[T]):
     """Cache of results for a few schemas, by identity; not pickled.
 
-    Many converters return the same schema object for each record; for others the cache only adds a lookup.
+    Many converters return the same schema object for every record. For other converters, the cache only adds a lookup.
     """
 
     _MAX_SIZE: ClassVar[int] = 16

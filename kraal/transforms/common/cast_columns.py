@@ -1,4 +1,4 @@
-"""Column path of Cast for types with equal results in Spark and Java; others, as float to string, raise ByRecords."""
+"""Casts columns. Casts whose results differ between Spark and Java, such as float to string, raise ByRecords."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INTEGER: Final = r"\A-?[0-9]{1,18}\z"
 
 def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...]]:
     """Cast a part to another type; also return doubts for rows in which Java's result may differ. Raises ByRecords."""
-    old = part.schema
-    if old is None or old.name is not None:
+    old_schema = part.schema
+    if old_schema is None or old_schema.name is not None:
         raise ByRecords
-    source, kind = old.type, schema.type
-    supported = (*_EXACT, *_FLOATS, Type.STRING)
-    to_text = kind is Type.STRING and source in _FLOATS
-    of_text = source is Type.STRING and kind in _FLOATS
-    if source not in supported or kind not in supported or to_text or of_text:
+    source, kind = old_schema.type, schema.type
+    supported_types = (*_EXACT, *_FLOATS, Type.STRING)
+    is_float_to_text = kind is Type.STRING and source in _FLOATS
+    is_text_to_float = source is Type.STRING and kind in _FLOATS
+    if source not in supported_types or kind not in supported_types or is_float_to_text or is_text_to_float:
         raise ByRecords
     doubts: tuple[Expression, ...] = ()
     if source in _FLOATS and (kind in BITS or kind is Type.BOOLEAN):
@@ -53,14 +53,16 @@ def _cast_expression(part: Part, source: Type, kind: Type) -> Any:
             if kind is Type.BOOLEAN
             else value.try_cast(_SPARK_INTEGERS[BITS[kind]])
         )
-    whole = value.try_cast("bigint")
-    return whole != F.lit(0) if kind is Type.BOOLEAN else _wrap_bigint(whole, BITS[kind])
+    integer = value.try_cast("bigint")
+    return integer != F.lit(0) if kind is Type.BOOLEAN else _wrap_bigint(integer, BITS[kind])
 
 
-def _wrap_bigint(whole: Any, bits: int) -> Any:
+def _wrap_bigint(integer: Any, bits: int) -> Any:
     """Return the lowest `bits` bits of a BIGINT as a signed number."""
     shift = 64 - bits
-    return (F.shiftright(F.shiftleft(whole, shift), shift) if shift else whole).cast(_SPARK_INTEGERS[bits])
+    return (F.shiftright(F.shiftleft(integer, shift), shift) if shift else integer).cast(
+        _SPARK_INTEGERS[bits]
+    )
 
 
 def _exceeds(part: Part, limit: float) -> Any:

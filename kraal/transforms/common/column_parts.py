@@ -1,6 +1,6 @@
 """Column expressions for transforms: fields, structs, constants and masks.
 
-The counterpart of `structs`, which works on values. Spark is not accessed before an expression is called.
+The module `structs` contains the counterparts for values. Expressions access Spark only when they are called.
 """
 
 from __future__ import annotations
@@ -89,20 +89,20 @@ def make_empty(part: Part) -> Part:
     """Return an empty array or map; null stays null."""
     is_map = part.schema is not None and part.schema.type is Type.MAP
 
-    def emptied() -> Any:
-        whole, none = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
-        return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
+    def empty_items() -> Any:
+        items, never = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
+        return F.map_filter(items, lambda _, __: never) if is_map else F.filter(items, lambda _: never)
 
-    return Part(schema=part.schema, expression=emptied, sure=part.sure)
+    return Part(schema=part.schema, expression=empty_items, sure=part.sure)
 
 
 def make_constant(schema: Schema, value: Any) -> Part:
     """Return a non-null constant. Raises ByRecords if Spark has no literal for it."""
     is_date, is_time = schema.name == DATE, schema.name == TIMESTAMP
-    logical = isinstance(value, Instant)
-    if isinstance(value, Decimal) or logical is not (is_date or is_time):
+    is_logical = isinstance(value, Instant)
+    if isinstance(value, Decimal) or is_logical is not (is_date or is_time):
         raise ByRecords
-    if not logical and (schema.name is not None or schema.type not in SPARK_TYPES):
+    if not is_logical and (schema.name is not None or schema.type not in SPARK_TYPES):
         raise ByRecords
 
     def literal() -> Any:
@@ -110,8 +110,8 @@ def make_constant(schema: Schema, value: Any) -> Part:
             return F.date_from_unix_date(F.lit(value.ms // MS_PER_DAY))
         if is_time:
             return F.timestamp_millis(F.lit(value.ms).cast("bigint"))
-        plain = float(value) if isinstance(value, float) else value
-        return F.lit(plain).cast(SPARK_TYPES[schema.type])
+        plain_value = float(value) if isinstance(value, float) else value
+        return F.lit(plain_value).cast(SPARK_TYPES[schema.type])
 
     return Part(schema=schema, expression=literal, sure=True)
 

@@ -43,18 +43,18 @@ class Element:
 def parse_pattern(pattern: str) -> tuple[Element, ...]:
     """Parse a pattern. Raises UnsupportedPattern."""
     result: list[Element] = []
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
+    index = 0
+    while index < len(pattern):
+        letter = pattern[index]
         if letter == "'":
-            text, at = _parse_quoted_text(pattern, at)
+            text, index = _parse_quoted_text(pattern, index)
         elif letter.isascii() and letter.isalpha():
-            count = len(pattern) - at - len(pattern[at:].lstrip(letter))
+            count = len(pattern) - index - len(pattern[index:].lstrip(letter))
             result.append(_make_element(letter, count))
-            at += count
+            index += count
             continue
         else:
-            text, at = letter, at + 1
+            text, index = letter, index + 1
         if result and not result[-1].letter:
             result[-1] = Element("", text=result[-1].text + text)
         else:
@@ -78,14 +78,14 @@ def _parse_quoted_text(pattern: str, opening: int) -> tuple[str, int]:
     """Return the text between quotes and the index after it; two quotes represent one."""
     if pattern[opening + 1 : opening + 2] == "'":
         return "'", opening + 2
-    text, at = "", opening + 1
-    while at < len(pattern):
-        if pattern[at] != "'":
-            text, at = text + pattern[at], at + 1
-        elif pattern[at + 1 : at + 2] == "'":
-            text, at = text + "'", at + 2
+    text, index = "", opening + 1
+    while index < len(pattern):
+        if pattern[index] != "'":
+            text, index = text + pattern[index], index + 1
+        elif pattern[index + 1 : index + 2] == "'":
+            text, index = text + "'", index + 2
         else:
-            return text, at + 1
+            return text, index + 1
     raise UnsupportedPattern("Unterminated quote")
 
 
@@ -96,9 +96,9 @@ def format_date(pattern: tuple[Element, ...], ms: int) -> str:
 
 def _format_elements(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
     day, hour, minute, second, millis = split_timestamp(ms)
-    year, month, of_month = from_epoch_day(day)
+    year, month, day_of_month = from_epoch_day(day)
     numbers = {
-        "d": of_month,
+        "d": day_of_month,
         "D": day - to_epoch_day(year, 1, 1) + 1,
         "u": (day + THURSDAY) % 7 + 1,
         "H": hour,

@@ -54,7 +54,7 @@ def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = 
             at += len(element.text)
             continue
         after = pattern[position + 1] if position + 1 < len(pattern) else None
-        end = _read_field(element, text, at, fields, limited=after is not None and _is_number(after))
+        end = _read_field(element, text, at, fields, is_width_limited=after is not None and _is_number(after))
         if end is None:
             return None
         at = end
@@ -67,8 +67,10 @@ def _is_number(element: Element) -> bool:
     return element.letter != "" and element.letter in _NUMERIC
 
 
-def _read_field(element: Element, text: str, start: int, fields: _Fields, *, limited: bool) -> int | None:
-    """Read one field and return the index after it. `limited`: a number follows, so the pattern's width applies."""
+def _read_field(
+    element: Element, text: str, start: int, fields: _Fields, *, is_width_limited: bool
+) -> int | None:
+    """Read one field and return the index after it. `is_width_limited` means that another number follows directly."""
     at = start + len(text[start:]) - len(text[start:].lstrip(" \t"))
     if at >= len(text):
         return None
@@ -92,15 +94,15 @@ def _read_field(element: Element, text: str, start: int, fields: _Fields, *, lim
         case "X":
             return _read_iso_zone(element.count, text, at, fields)
         case _:
-            return _read_number(element, text, start, at, fields, limited=limited)
+            return _read_number(element, text, start, at, fields, is_width_limited=is_width_limited)
 
 
 def _read_number(
-    element: Element, text: str, start: int, at: int, fields: _Fields, *, limited: bool
+    element: Element, text: str, start: int, at: int, fields: _Fields, *, is_width_limited: bool
 ) -> int | None:
-    if limited and start + element.count > len(text):
+    if is_width_limited and start + element.count > len(text):
         return None
-    number = _NUMBER.match(text, at, start + element.count if limited else len(text))
+    number = _NUMBER.match(text, at, start + element.count if is_width_limited else len(text))
     if number is None:
         return None
     _put_number(element, number[0], fields)
@@ -125,12 +127,14 @@ def _put_number(element: Element, text: str, fields: _Fields) -> None:
 
 def _read_name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
     """Read the longest matching name, ignoring case, and store its index."""
-    tail = text[at:].lower()
-    best = max((name for name in names if tail.startswith(name.lower())), key=len, default=None)
-    if best is None:
+    remaining_text = text[at:].lower()
+    longest_name = max(
+        (name for name in names if remaining_text.startswith(name.lower())), key=len, default=None
+    )
+    if longest_name is None:
         return None
-    fields.put(letter, names.index(best))
-    return at + len(best)
+    fields.put(letter, names.index(longest_name))
+    return at + len(longest_name)
 
 
 def _read_zone(text: str, at: int, fields: _Fields) -> int | None:
@@ -140,8 +144,8 @@ def _read_zone(text: str, at: int, fields: _Fields) -> int | None:
     if text[at : at + 3].upper() == "GMT":
         end = at + 3
         return _read_offset(_COLON_ZONE, text, end, fields) if text[end : end + 1] in {"+", "-"} else end
-    tail = text[at:].lower()
-    return next((at + len(name) for name in _UTC_NAMES if tail.startswith(name.lower())), None)
+    remaining_text = text[at:].lower()
+    return next((at + len(name) for name in _UTC_NAMES if remaining_text.startswith(name.lower())), None)
 
 
 def _read_iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | None:
@@ -150,9 +154,9 @@ def _read_iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | Non
     return _read_offset(_ISO_ZONES[count], text, at, fields) if text[at] in "+-" else None
 
 
-def _read_offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
+def _read_offset(offset_pattern: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
     """Read hours and minutes after a sign."""
-    number = form.match(text, sign + 1)
+    number = offset_pattern.match(text, sign + 1)
     if number is None:
         return None
     hours, minutes = int(number[1]), int(number[2] or 0)
@@ -169,18 +173,18 @@ def _to_millis(fields: _Fields, now_ms: int) -> int:
         return _compute_time_of_day(fields, 1 - year if fields.values.get("G") == 0 else year)
     today = now_ms // MS_PER_DAY
     this_year, month, day = from_epoch_day(today)
-    first = this_year - _MAX_PAST_YEARS
-    start = to_epoch_day(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
-    year += first // 100 * 100 + (100 if year < first % 100 else 0)
+    first_year = this_year - _MAX_PAST_YEARS
+    start_ms = to_epoch_day(first_year, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
+    year += first_year // 100 * 100 + (100 if year < first_year % 100 else 0)
     time_ms = _compute_time_of_day(fields, year)
-    return _compute_time_of_day(fields, year + 100) if year == first and time_ms < start else time_ms
+    return _compute_time_of_day(fields, year + 100) if year == first_year and time_ms < start_ms else time_ms
 
 
-def _next_weekday(first: int, weekday: int) -> int:
-    """Return the first day on or after `first` with a weekday (1 is Monday); other values count from Sunday."""
+def _next_weekday(first_day: int, weekday: int) -> int:
+    """Return the first day on or after `first_day` with a weekday (1 is Monday); other values count from Sunday."""
     if not 1 <= weekday <= len(DAYS):
         weekday -= 1
-    return first + (weekday - 1 - (first + THURSDAY)) % len(DAYS)
+    return first_day + (weekday - 1 - (first_day + THURSDAY)) % len(DAYS)
 
 
 def _compute_time_of_day(fields: _Fields, year: int) -> int:
@@ -188,8 +192,8 @@ def _compute_time_of_day(fields: _Fields, year: int) -> int:
     if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
         day = to_epoch_day(year, 1, 1) + values["D"] - 1
     else:
-        first = to_epoch_day(year, values.get("M", 1), 1)
-        day = _next_weekday(first, values["u"]) if "u" in values and "d" not in values else first
+        first_day = to_epoch_day(year, values.get("M", 1), 1)
+        day = _next_weekday(first_day, values["u"]) if "u" in values and "d" not in values else first_day
         day += values.get("d", 1) - 1
     hour = values.get("H")
     if hour is None:

@@ -38,12 +38,12 @@ def truncate(number: float, bits: int) -> int:
     if math.isnan(number):
         return 0
     limit = 1 << (max(bits, 32) - 1)
-    whole = (
+    integer = (
         int(max(-limit, min(limit - 1, int(number))))
         if math.isfinite(number)
         else (limit - 1 if number > 0 else -limit)
     )
-    return wrap_integer(whole, bits)
+    return wrap_integer(integer, bits)
 
 
 def to_long(number: Decimal) -> int:
@@ -62,7 +62,7 @@ def parse_big_decimal(text: str) -> Decimal | None:
     return Decimal(text)
 
 
-def parse_whole(text: str, bits: int) -> int | None:
+def parse_integer(text: str, bits: int) -> int | None:
     """Parse as `Long.parseLong` and its narrower variants do; None if Java raises."""
     if len(text) > _MAX_DIGITS or not _INTEGER.fullmatch(text):
         return None

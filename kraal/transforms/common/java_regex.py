@@ -27,22 +27,22 @@ def replace_first(pattern: Pattern, text: str, replacement: str) -> str:
 
 
 def _expand_replacement(match: Any, replacement: str) -> str:
-    out: list[str] = []
+    pieces: list[str] = []
     at = 0
     while at < len(replacement):
         char = replacement[at]
         if char == "\\":
             if at + 1 == len(replacement):
                 raise IllegalArgument("character to be escaped is missing")
-            out.append(replacement[at + 1])
+            pieces.append(replacement[at + 1])
             at += 2
         elif char == "$":
             group, at = _parse_group_reference(match.re, replacement, at + 1)
-            out.append(match[group] or "")
+            pieces.append(match[group] or "")
         else:
-            out.append(char)
+            pieces.append(char)
             at += 1
-    return "".join(out)
+    return "".join(pieces)
 
 
 def _parse_group_reference(pattern: Any, replacement: str, at: int) -> tuple[int | str, int]:
@@ -70,8 +70,8 @@ def _parse_group_reference(pattern: Any, replacement: str, at: int) -> tuple[int
     if group > pattern.groups:
         raise IndexOutOfBounds(f"No group {group}")
     while at < len(replacement) and replacement[at] in "0123456789":
-        longer = group * 10 + int(replacement[at])
-        if longer > pattern.groups:
+        longer_group = group * 10 + int(replacement[at])
+        if longer_group > pattern.groups:
             break
-        group, at = longer, at + 1
+        group, at = longer_group, at + 1
     return group, at

@@ -38,7 +38,7 @@ class Path:
 
     @staticmethod
     def of(text: str, syntax: str) -> Path:
-        """Parse a path in the syntax V1, which has one step, or V2; the syntax ignores case. Raises ConfigException."""
+        """Parse a path. The syntax, ignoring case, is V1 (the text is one step) or V2. Raises ConfigException."""
         return Path.parse(text) if syntax.upper() == "V2" else Path((text,))
 
     @staticmethod
@@ -63,38 +63,38 @@ class Path:
 
     def field(self, schema: Schema) -> Field | None:
         """Return the declaration of the field, or None. Raises DataException if a parent is not a struct."""
-        current = schema
+        parent_schema = schema
         for step in self.steps[:-1]:
-            field = find_field(current, step)
+            field = find_field(parent_schema, step)
             if field is None:
                 return None
-            current = field.schema
-        return find_field(current, self.steps[-1])
+            parent_schema = field.schema
+        return find_field(parent_schema, self.steps[-1])
 
-    def get_from_struct(self, whole: Struct, *, replace_null: bool) -> Any:
+    def get_from_struct(self, struct: Struct, *, replace_null: bool) -> Any:
         """Return the value of the field, or None. Raises DataException if a parent is not a struct.
 
-        Defaults replace null parents; a null field is replaced only with `replace_null`.
+        Null parents are replaced by their defaults; a null field is replaced only if `replace_null` is set.
         """
-        current = whole
+        parent = struct
         for step in self.steps[:-1]:
-            field = find_field(current.schema, step)
-            value = None if field is None else read(current, field, replace_null=True)
+            field = find_field(parent.schema, step)
+            value = None if field is None else read(parent, field, replace_null=True)
             if value is None:
                 return None
-            current = require_struct(value, _PURPOSE, None if field is None else field.schema)
-        last = find_field(current.schema, self.steps[-1])
-        return None if last is None else read(current, last, replace_null=replace_null)
+            parent = require_struct(value, _PURPOSE, None if field is None else field.schema)
+        leaf_field = find_field(parent.schema, self.steps[-1])
+        return None if leaf_field is None else read(parent, leaf_field, replace_null=replace_null)
 
-    def get_from_map(self, whole: Mapping[str, Any]) -> Any:
+    def get_from_map(self, obj: Mapping[str, Any]) -> Any:
         """Return the value of the field in a schemaless object; None if a step is missing. Raises DataException."""
-        current = whole
+        parent = obj
         for step in self.steps[:-1]:
-            value = current.get(step)
+            value = parent.get(step)
             if value is None:
                 return None
-            current = require_map(value, _PURPOSE)
-        return current.get(self.steps[-1])
+            parent = require_map(value, _PURPOSE)
+        return parent.get(self.steps[-1])
 
 
 def _parse_quoted_step(text: str, opening: int) -> tuple[str, int]:
@@ -107,8 +107,8 @@ def _parse_quoted_step(text: str, opening: int) -> tuple[str, int]:
     while True:
         at = text.find("`", at)
         is_last = at == len(text) - 1
-        escaped = at > 0 and text[at - 1] == "\\"
-        if at < 0 or (is_last and escaped):
+        is_escaped = at > 0 and text[at - 1] == "\\"
+        if at < 0 or (is_last and is_escaped):
             raise ConfigException(
                 f"Incomplete backtick pair in path: [{text}], consider adding a backslash before backtick at "
                 f"position {opening} to escape it"
@@ -117,7 +117,7 @@ def _parse_quoted_step(text: str, opening: int) -> tuple[str, int]:
             return name + text[start:at], len(text)
         if text[at + 1] != ".":
             at += 1
-        elif escaped:
+        elif is_escaped:
             name += text[start : at - 1] + "`"
             at += 1
             start = at

@@ -66,7 +66,7 @@ def find_field(schema: Schema, name: str) -> Field | None:
 def make_struct_schema(metadata: Schema | None, fields: Iterable[Field], **attributes: Any) -> Schema:
     """Return a required struct's schema with the name, version, doc and parameters of `metadata`.
 
-    `attributes` are further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
+    `attributes` set further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
     """
     fields_by_name: dict[str, Field] = {}
     for field in fields:

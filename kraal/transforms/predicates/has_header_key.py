@@ -16,7 +16,7 @@ from kraal.transforms.common.base import VERSION, parse_settings
 
 
 class HasHeaderKey(Predicate):
-    """True for records with at least one header of the given name."""
+    """Selects records that have at least one header of the given name."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

@@ -15,7 +15,7 @@ from kraal.transforms.common.base import VERSION
 
 
 class RecordIsTombstone(Predicate):
-    """True for records whose value is null."""
+    """Selects records whose value is null."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef()

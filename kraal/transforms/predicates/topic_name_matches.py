@@ -17,7 +17,7 @@ from kraal.transforms.common.base import VERSION, PerTopic, parse_settings
 
 
 class TopicNameMatches(Predicate):
-    """True for records if the expression matches the whole topic name."""
+    """Selects records whose whole topic name matches the expression."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

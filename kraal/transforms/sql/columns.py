@@ -1,7 +1,7 @@
 """Builds expressions as Spark columns, and marks the rows that only the record path can compute.
 
-Operations that can fail are replaced by variants that return null, and such rows are marked as in doubt. The record
-path then raises the error, unless the operation is in a branch that is not evaluated.
+Operations that can fail are replaced by variants that return null, and rows with such a null are marked as in doubt.
+The record path evaluates these rows again. It raises the error unless the operation is in a branch that is not taken.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Referen
 from kraal.transforms.sql.typed import infer_family, infer_schema
 from kraal.transforms.sql.values import BITS, infer_operator_family
 
-_WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
-_TRY: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
+_WIDE_TYPES: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
+_TRY_FUNCTIONS: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _INTEGER: Final = r"\A-?[0-9]{1,18}\z"
 _SAFE_BOOLEAN: Final = r"\A(true|false)\z"
 
 
 class Builder:
-    """Builds the columns of expressions for one record schema. Requires a thread that can call Spark."""
+    """Builds the columns of expressions for one record schema. Must be used in a thread that can call Spark."""
 
     def __init__(self, schema: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
         self._schema = schema
@@ -49,12 +49,12 @@ class Builder:
         match node:
             case Literal(value):
                 literal = F.lit(value)
-                wide = _WIDE.get(self._infer_family(node))
-                return literal if wide is None else literal.cast(wide)
+                wide_type = _WIDE_TYPES.get(self._infer_family(node))
+                return literal if wide_type is None else literal.cast(wide_type)
             case Reference(path):
                 column = self._read(path)
-                wide = _WIDE.get(self._infer_family(node))
-                return column if wide is None else column.cast(wide)
+                wide_type = _WIDE_TYPES.get(self._infer_family(node))
+                return column if wide_type is None else column.cast(wide_type)
             case Cast(inner, kind):
                 return self._build_cast(self._build(inner), self._infer_family(inner), kind)
             case Case(branches, otherwise):
@@ -66,7 +66,7 @@ class Builder:
             case Call(name, arguments):
                 function = FUNCTIONS.get(name)
                 if function is not None:
-                    return self._build_function(function, [self._build(each) for each in arguments])
+                    return self._build_function(function, [self._build(argument) for argument in arguments])
                 return self._build_operator(name, arguments)
 
     def _build_function(self, function: Function, columns: list[Any]) -> Any:
@@ -75,7 +75,7 @@ class Builder:
         return function.column(*columns)
 
     def _build_operator(self, name: str, arguments: tuple[Node, ...]) -> Any:
-        columns = [self._build(each) for each in arguments]
+        columns = [self._build(operand) for operand in arguments]
         match name, columns:
             case "IS NULL", [value]:
                 return value.isNull()
@@ -90,17 +90,17 @@ class Builder:
                 return value.like(pattern.value if isinstance(pattern, Literal) else "")
             case _:
                 pass
-        kinds = [self._infer_family(each) for each in arguments]
-        kind = infer_operator_family(name, kinds)
+        families = [self._infer_family(operand) for operand in arguments]
+        family = infer_operator_family(name, families)
         if name == "NEGATIVE":
             return (
                 -columns[0]
-                if kind is Family.DOUBLE
+                if family is Family.DOUBLE
                 else self._build_checked("-", [F.lit(0).cast("bigint"), *columns])
             )
-        if Family.DOUBLE in (kind, *kinds):
-            columns = [each.cast("double") for each in columns]
-        if name in _TRY:
+        if Family.DOUBLE in (family, *families):
+            columns = [operand.cast("double") for operand in columns]
+        if name in _TRY_FUNCTIONS:
             return self._build_checked(name, columns)
         left, right = columns
         if name == "%":
@@ -117,7 +117,7 @@ class Builder:
 
     def _build_checked(self, name: str, columns: list[Any]) -> Any:
         """Return an operation that is null on overflow, and mark such rows as in doubt."""
-        result = F.call_function(_TRY[name], *columns)
+        result = F.call_function(_TRY_FUNCTIONS[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & result.isNull())
         return result
 

@@ -1,8 +1,8 @@
 """Functions of expressions, for values and as Spark columns.
 
-Only the functions of this table are allowed. Each has two implementations, because records with their own schemas do
-not pass through Spark plans; a test compares both. If Spark's result depends on the version of Java or Unicode, a
-column marks the affected rows, which take the record path.
+Only the functions of this table are allowed. Each function has two implementations, because records with their own
+schemas do not pass through Spark plans. A test compares the two implementations. If Spark's result depends on the
+version of Java or Unicode, a column marks the affected rows, which the record path evaluates.
 
 As in Spark, the result for a null argument is null unless noted. Integers are BIGINT, other numbers DOUBLE.
 """
@@ -22,9 +22,10 @@ from kraal.plugins.model.schema import Type
 
 
 def compare(left: Any, right: Any) -> int:
-    """Return -1, 0 or 1 if `left` is less than, equal to or greater than `right`; both are numbers or of one family.
+    """Return -1, 0 or 1 if `left` is less than, equal to or greater than `right`.
 
-    As in Spark, NaN equals itself and is greater than all numbers, 0 equals -0, and strings are compared by bytes.
+    Both values must be numbers or of one family. As in Spark, NaN equals itself and is greater than all numbers, 0
+    equals -0, and strings are compared by bytes.
     """
     if isinstance(left, float) or isinstance(right, float):
         left, right = float(left), float(right)
@@ -47,7 +48,7 @@ TYPES: Final[Mapping[str, Type]] = {
 """Types of CAST, by Spark name."""
 
 MAX_POSITION: Final = 1_000_000_000
-"""Maximum position and length in strings; larger ones are clamped."""
+"""Maximum position and length in strings; larger values are clamped."""
 MAX_PADDED_LENGTH: Final = 10_000
 """Maximum length of the results of lpad and rpad."""
 
@@ -72,7 +73,7 @@ Kinds = tuple[Family, ...]
 
 
 def _get_first_family(families: Sequence[Family]) -> Family:
-    return next((each for each in families if each is not Family.NULL), Family.NULL)
+    return next((family for family in families if family is not Family.NULL), Family.NULL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +108,20 @@ class Function:
 
     def infer_family(self, families: Sequence[Family]) -> Family:
         """Return the family of the result. Raises DataException for arguments of other families than allowed."""
-        for at, each in enumerate(families):
-            allowed = self.arg_families[min(at, len(self.arg_families) - 1)]
-            if each is not Family.NULL and each not in allowed:
+        for index, family in enumerate(families):
+            allowed = self.arg_families[min(index, len(self.arg_families) - 1)]
+            if family is not Family.NULL and family not in allowed:
                 expected = " or ".join(allowed)
-                raise DataException(f"argument {at + 1} of {self.name} must be {expected}, but is {each}")
+                raise DataException(
+                    f"argument {index + 1} of {self.name} must be {expected}, but is {family}"
+                )
         if self.result_family is not None:
             return self.result_family
         common = _get_first_family(families)
-        for each in families:
-            if each not in (common, Family.NULL):
+        for family in families:
+            if family not in (common, Family.NULL):
                 raise DataException(
-                    f"the arguments of {self.name} must be of one type, but are {common} and {each}"
+                    f"the arguments of {self.name} must be of one type, but are {common} and {family}"
                 )
         return common
 
@@ -151,23 +154,23 @@ def _make_substring_column(text: Any, position: Any, length: Any = None) -> Any:
 
 
 def _make_right_column(text: Any, count: Any) -> Any:
-    end = _make_substring_column(text, -_clamp_column(count))
-    return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(end)
+    result = _make_substring_column(text, -_clamp_column(count))
+    return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(result)
 
 
-def _pad(text: str, width: int, pad: str, *, left: bool) -> str:
+def _pad(text: str, width: int, pad: str, *, pads_left: bool) -> str:
     width = _clamp(width, 0, MAX_PADDED_LENGTH)
-    missing = width - len(text)
-    if missing <= 0 or not pad:
+    missing_count = width - len(text)
+    if missing_count <= 0 or not pad:
         return text[:width]
-    filler = (pad * (missing // len(pad) + 1))[:missing]
-    return filler + text if left else text + filler
+    filler = (pad * (missing_count // len(pad) + 1))[:missing_count]
+    return filler + text if pads_left else text + filler
 
 
 def _make_pad_function(name: str) -> Callable[..., Any]:
     def column(text: Any, width: Any, pad: Any = None) -> Any:
-        length = _clamp_column(width, 0, MAX_PADDED_LENGTH)
-        return F.call_function(name, text, length, F.lit(" ") if pad is None else pad)
+        width_column = _clamp_column(width, 0, MAX_PADDED_LENGTH)
+        return F.call_function(name, text, width_column, F.lit(" ") if pad is None else pad)
 
     return column
 
@@ -204,26 +207,26 @@ def _abs(number: float) -> float:
 def _make_extreme(sign: int) -> Callable[..., Any]:
     def value(*values: Any) -> Any:
         extreme = None
-        for each in values:
-            if each is not None and (extreme is None or compare(each, extreme) * sign > 0):
-                extreme = each
+        for item in values:
+            if item is not None and (extreme is None or compare(item, extreme) * sign > 0):
+                extreme = item
         return extreme
 
     return value
 
 
 def _join(separator: str | None, *texts: str | None) -> str | None:
-    return None if separator is None else separator.join(each for each in texts if each is not None)
+    return None if separator is None else separator.join(text for text in texts if text is not None)
 
 
-def _make_text_function(name: str, value: Callable[..., Any], **more: Any) -> Function:
+def _make_text_function(name: str, value: Callable[..., Any], **overrides: Any) -> Function:
     properties: dict[str, Any] = {
         "arg_families": (_TEXT,),
         "result_family": Family.TEXT,
         "column": _get_built_in(name),
         "max_args": 1,
     }
-    return Function(name=name, value=value, **{**properties, **more})
+    return Function(name=name, value=value, **{**properties, **overrides})
 
 
 def _make_ascii_function(change: Callable[[str], str], name: str) -> Function:
@@ -275,7 +278,7 @@ _ALL: Final = (
     ),
     _make_text_function(
         "lpad",
-        lambda text, width, pad=" ": _pad(text, width, pad, left=True),
+        lambda text, width, pad=" ": _pad(text, width, pad, pads_left=True),
         arg_families=(_TEXT, _INTEGER, _TEXT),
         min_args=2,
         max_args=3,
@@ -283,7 +286,7 @@ _ALL: Final = (
     ),
     _make_text_function(
         "rpad",
-        lambda text, width, pad=" ": _pad(text, width, pad, left=False),
+        lambda text, width, pad=" ": _pad(text, width, pad, pads_left=False),
         arg_families=(_TEXT, _INTEGER, _TEXT),
         min_args=2,
         max_args=3,

@@ -1,7 +1,7 @@
 """Parser for SQL expressions: a list like `price * amount AS total, upper(name) AS name`.
 
-Only functions in `functions.FUNCTIONS` can be called, none of which reads files, calls Java or accesses tables; queries
-are not supported. As in Spark, function names ignore case and field names do not (`caseSensitive`).
+Only functions in `functions.FUNCTIONS` can be called; none of them reads files, calls Java or accesses tables. Queries
+are not supported. As in Spark, function names are case-insensitive. Field names are case-sensitive (`caseSensitive`).
 """
 
 from __future__ import annotations
@@ -85,27 +85,27 @@ def parse(text: str) -> dict[str, Node]:
 
 
 def _measure_depth(node: Node) -> int:
-    """Return the depth of nested operations; not recursive, because there can be thousands."""
-    deepest, pending = 0, [(node, 1)]
-    while pending:
-        each, depth = pending.pop()
-        deepest = max(deepest, depth)
-        match each:
+    """Return the depth of nested operations. Not recursive, because the depth can be in the thousands."""
+    max_depth, stack = 0, [(node, 1)]
+    while stack:
+        current, depth = stack.pop()
+        max_depth = max(max_depth, depth)
+        match current:
             case Call(_, arguments):
-                inner: tuple[Node, ...] = arguments
+                children: tuple[Node, ...] = arguments
             case Cast(value, _):
-                inner = (value,)
+                children = (value,)
             case Case(branches, otherwise):
-                inner = (*(part for branch in branches for part in branch), otherwise)
+                children = (*(part for branch in branches for part in branch), otherwise)
             case _:
-                inner = ()
-        pending += [(part, depth + 1) for part in inner]
-    return deepest
+                children = ()
+        stack += [(part, depth + 1) for part in children]
+    return max_depth
 
 
 class _Parser:
-    def __init__(self, listed_tokens: list[Token]) -> None:
-        self._tokens = listed_tokens
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
         self._index = 0
         self._depth = 0
 
@@ -143,13 +143,13 @@ class _Parser:
 
     def parse_item(self) -> tuple[Node, str]:
         """Parse an expression and its name."""
-        start = self._next.at
+        position = self._next.at
         node = self._parse_expression()
         if self._take_word("AS"):
             return node, self._parse_name()
         if isinstance(node, Reference):
             return node, node.path[-1]
-        raise SqlError(f"the expression at character {start} requires a name: … AS name")
+        raise SqlError(f"the expression at character {position} requires a name: … AS name")
 
     def _parse_name(self, *, any_word: bool = False) -> str:
         token = self._next
@@ -187,22 +187,22 @@ class _Parser:
             if symbol := self.take_symbol(*_COMPARISONS):
                 operand = Call({"==": "=", "!=": "<>"}.get(symbol, symbol), (operand, self._parse_sum()))
             elif self._take_word("IS"):
-                negated = self._take_word("NOT") is not None
+                is_negated = self._take_word("NOT") is not None
                 self._expect(word="NULL")
                 operand = Call("IS NULL", (operand,))
-                operand = Call("NOT", (operand,)) if negated else operand
+                operand = Call("NOT", (operand,)) if is_negated else operand
             elif self._next.is_word("NOT", "IN", "BETWEEN", "LIKE"):
-                negated = self._take_word("NOT") is not None
+                is_negated = self._take_word("NOT") is not None
                 operand = self._parse_test(operand)
-                operand = Call("NOT", (operand,)) if negated else operand
+                operand = Call("NOT", (operand,)) if is_negated else operand
             else:
                 return operand
 
     def _parse_test(self, left: Node) -> Node:
         if self._take_word("BETWEEN"):
-            low = self._parse_sum()
+            lower_bound = self._parse_sum()
             self._expect(word="AND")
-            return Call("AND", (Call(">=", (left, low)), Call("<=", (left, self._parse_sum()))))
+            return Call("AND", (Call(">=", (left, lower_bound)), Call("<=", (left, self._parse_sum()))))
         if self._take_word("LIKE"):
             if self._next.kind is not Kind.TEXT:
                 raise self._unexpected_error("a string as the pattern of LIKE")

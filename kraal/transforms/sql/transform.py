@@ -48,9 +48,9 @@ def _validate_expressions(name: str, value: object) -> str | None:
 
 
 class SQL(Transformation):
-    """Computes fields of a key or value by Spark SQL expressions. Not in Connect.
+    """Computes fields of a key or value by Spark SQL expressions. Connect has no such transform.
 
-    Expressions see the original fields; results replace existing fields or are appended.
+    Expressions read the original fields. A result replaces the field with the same name, or is appended.
     """
 
     version: ClassVar[str] = VERSION
@@ -106,19 +106,17 @@ class SQL(Transformation):
         if value is None:
             return record
         if schema is None:
-            whole = require_map(value, _PURPOSE)
-            return self._with_part(
-                record, None, {**whole, **self._compute_results(partial(_get_member, whole))}
-            )
-        old = require_struct(value, _PURPOSE, schema)
-        changed = self._schemas(old.schema)
+            obj = require_map(value, _PURPOSE)
+            return self._with_part(record, None, {**obj, **self._compute_results(partial(_get_member, obj))})
+        struct = require_struct(value, _PURPOSE, schema)
+        new_schema = self._schemas(struct.schema)
         values = {
-            field.name: read(old, field, replace_null=self._replace_null)
-            for field in old.schema.fields
+            field.name: read(struct, field, replace_null=self._replace_null)
+            for field in struct.schema.fields
             if field.name not in self._nodes
         }
-        values |= self._compute_results(partial(_get_field, old, self._replace_null))
-        return self._with_part(record, changed, make_struct(changed, values))
+        values |= self._compute_results(partial(_get_field, struct, self._replace_null))
+        return self._with_part(record, new_schema, make_struct(new_schema, values))
 
     def _compute_results(self, read_field: Any) -> dict[str, Any]:
         results = {}
@@ -141,21 +139,22 @@ class SQL(Transformation):
         if schema is None:
             return given if part.is_nothing else None
         fields, doubts = read_fields(part, replace_null=self._replace_null)
-        changed = self._schemas(schema)
-        shaped = {field.name: field.schema for field in changed.fields}
-        new = {}
+        new_schema = self._schemas(schema)
+        schemas_by_name = {field.name: field.schema for field in new_schema.fields}
+        new_fields = {}
         for name, node in self._nodes.items():
             if isinstance(node, Reference):
                 source = _get_part_at(fields, node.path, replace_null=self._replace_null)
-                new[name] = replace(source, schema=shaped[name])
+                new_fields[name] = replace(source, schema=schemas_by_name[name])
                 continue
             read_field = partial(_make_column_at, dict(fields), self._replace_null)
-            new[name] = Part(
-                schema=shaped[name], expression=partial(_make_result_column, schema, read_field, node)
+            new_fields[name] = Part(
+                schema=schemas_by_name[name],
+                expression=partial(_make_result_column, schema, read_field, node),
             )
             doubts = (*doubts, partial(_make_doubt_column, schema, read_field, node))
-        whole, more = build_struct(changed, {**fields, **new})
-        return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
+        struct, more_doubts = build_struct(new_schema, {**fields, **new_fields})
+        return given.with_part(struct, (*doubts, *more_doubts), is_key=self._is_key)
 
     def _make_schema(self, schema: Schema) -> Schema:
         """Return the schema with the computed fields. Raises DataException for expressions with incompatible types."""
@@ -167,7 +166,7 @@ class SQL(Transformation):
                 schemas[name] = infer_schema(node, schema)
             except DataException as exc:
                 raise DataException(f"SQL, {name}: {exc}") from exc
-        fields = [replace(each, schema=schemas.pop(each.name, each.schema)) for each in schema.fields]
+        fields = [replace(field, schema=schemas.pop(field.name, field.schema)) for field in schema.fields]
         fields += [Field(name=name, schema=kind) for name, kind in schemas.items()]
         return make_struct_schema(schema, fields)
 
@@ -178,9 +177,9 @@ def _from_config(config: Mapping[str, str]) -> SQL:
     return transform
 
 
-def _get_member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+def _get_member(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """Return a member of a schemaless object, or None if it is missing."""
-    value: Any = whole
+    value: Any = obj
     for name in path:
         if value is None:
             return None
@@ -190,12 +189,12 @@ def _get_member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-def _get_field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
-    value: Any = whole
+def _get_field(struct: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
+    value: Any = struct
     for name in path:
         if value is None:
             return None
-        field = next(each for each in value.schema.fields if each.name == name)
+        field = next(candidate for candidate in value.schema.fields if candidate.name == name)
         value = read(value, field, replace_null=replace_null)
     return value
 

@@ -37,47 +37,49 @@ def get_schema_family(schema: Schema) -> Family:
     return _FAMILIES.get(schema.type, Family.OTHER)
 
 
-def get_schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
+def get_schema_at(record_schema: Schema, path: tuple[str, ...]) -> Schema:
     """Return the schema of a field by its path. Raises DataException if it does not exist."""
-    schema, optional = whole, False
+    schema, optional = record_schema, False
     for name in path:
         field = next((each for each in schema.fields if each.name == name), None)
         if field is None:
             raise DataException(f"there is no field {'.'.join(path)}")
-        optional = optional or (schema.optional and schema is not whole)
+        optional = optional or (schema.optional and schema is not record_schema)
         schema = field.schema
     return replace(schema, optional=True) if optional else schema
 
 
-def infer_family(node: Node, whole: Schema) -> Family:
+def infer_family(node: Node, record_schema: Schema) -> Family:
     """Return the family of an expression for a record schema. Raises DataException if its types are incompatible."""
     match node:
         case Literal(value):
             return get_value_family(value)
         case Reference(path):
-            return get_schema_family(get_schema_at(whole, path))
+            return get_schema_family(get_schema_at(record_schema, path))
         case Cast(inner, kind):
-            if infer_family(inner, whole) is Family.OTHER:
+            if infer_family(inner, record_schema) is Family.OTHER:
                 raise DataException(f"a value that is {Family.OTHER} cannot be CAST")
             return _FAMILIES[kind]
         case Case(branches, otherwise):
             for condition, _ in branches:
-                infer_operator_family("NOT", [infer_family(condition, whole)])
-            values = [*(then for _, then in branches), otherwise]
-            return FUNCTIONS["coalesce"].infer_family([infer_family(each, whole) for each in values])
+                infer_operator_family("NOT", [infer_family(condition, record_schema)])
+            results = [*(then for _, then in branches), otherwise]
+            return FUNCTIONS["coalesce"].infer_family([infer_family(each, record_schema) for each in results])
         case Call(name, arguments):
-            kinds = [infer_family(each, whole) for each in arguments]
+            families = [infer_family(argument, record_schema) for argument in arguments]
             function = FUNCTIONS.get(name)
-            return infer_operator_family(name, kinds) if function is None else function.infer_family(kinds)
+            return (
+                infer_operator_family(name, families) if function is None else function.infer_family(families)
+            )
 
 
-def infer_schema(node: Node, whole: Schema) -> Schema:
+def infer_schema(node: Node, record_schema: Schema) -> Schema:
     """Return the schema of an expression. Raises DataException for incompatible types or an always-NULL result."""
     if isinstance(node, Reference):
-        return get_schema_at(whole, node.path)
-    kind = infer_family(node, whole)
+        return get_schema_at(record_schema, node.path)
+    family = infer_family(node, record_schema)
     if isinstance(node, Cast):
         return Schema(type=node.type, optional=True)
-    if kind not in _TYPES:
-        raise DataException(f"its result is {kind}; choose a type with CAST")
-    return Schema(type=_TYPES[kind], optional=True)
+    if family not in _TYPES:
+        raise DataException(f"its result is {family}; choose a type with CAST")
+    return Schema(type=_TYPES[family], optional=True)

@@ -60,9 +60,9 @@ def get_value_family(value: Any) -> Family:
             return Family.OTHER
 
 
-def infer_operator_family(name: str, kinds: list[Family]) -> Family:
+def infer_operator_family(name: str, operand_families: list[Family]) -> Family:
     """Return the family of the result of an operator. Raises DataException for invalid operands."""
-    families = [each for each in kinds if each is not Family.NULL]
+    families = [family for family in operand_families if family is not Family.NULL]
     if name == "IS NULL":
         return Family.BOOLEAN
     if name in ("AND", "OR", "NOT"):
@@ -74,11 +74,11 @@ def infer_operator_family(name: str, kinds: list[Family]) -> Family:
     elif name in (*_ARITHMETIC, "NEGATIVE"):
         allowed = NUMBERS
     else:
-        allowed = NUMBERS if any(each in NUMBERS for each in families) else tuple(families[:1])
-    for each in families:
-        if each not in allowed or each is Family.OTHER:
+        allowed = NUMBERS if any(family in NUMBERS for family in families) else tuple(families[:1])
+    for family in families:
+        if family not in allowed or family is Family.OTHER:
             expected = " or ".join(allowed)
-            raise DataException(f"{name} requires {expected}, but an operand is {each}; use CAST")
+            raise DataException(f"{name} requires {expected}, but an operand is {family}; use CAST")
     if name not in (*_ARITHMETIC, "NEGATIVE"):
         return Family.BOOLEAN
     if name == "/":
@@ -94,13 +94,13 @@ def compile_node(node: Node) -> Compute:
         case Reference(path):
             return lambda read: _to_plain_float(read(path))
         case Cast(inner, kind):
-            of_inner = compile_node(inner)
-            return lambda read: cast(of_inner(read), kind)
+            compute_inner = compile_node(inner)
+            return lambda read: cast(compute_inner(read), kind)
         case Case(branches, otherwise):
             pairs = [(compile_node(condition), compile_node(then)) for condition, then in branches]
             return _compile_case(pairs, compile_node(otherwise))
         case Call(name, arguments):
-            return _compile_call(name, [compile_node(each) for each in arguments])
+            return _compile_call(name, [compile_node(argument) for argument in arguments])
 
 
 def _to_plain_float(value: Any) -> Any:
@@ -123,17 +123,17 @@ def _compile_call(name: str, arguments: list[Compute]) -> Compute:
     if name in FUNCTIONS:
         return _compile_function(name, arguments)
     if name == "AND":
-        return lambda read: _evaluate_junction(read, arguments, ends_at=False)
+        return lambda read: _evaluate_junction(read, arguments, deciding_value=False)
     if name == "OR":
-        return lambda read: _evaluate_junction(read, arguments, ends_at=True)
+        return lambda read: _evaluate_junction(read, arguments, deciding_value=True)
     if name == "IS NULL":
         return lambda read: arguments[0](read) is None
     if name == "LIKE":
         return _compile_like(*arguments)
 
     def compute(read: Read) -> Any:
-        values = [each(read) for each in arguments]
-        kind = infer_operator_family(name, [get_value_family(each) for each in values])
+        values = [argument(read) for argument in arguments]
+        kind = infer_operator_family(name, [get_value_family(value) for value in values])
         return None if None in values else _apply_operator(name, values, kind)
 
     return compute
@@ -144,20 +144,20 @@ def _compile_function(name: str, arguments: list[Compute]) -> Compute:
 
     def compute(read: Read) -> Any:
         if name == "coalesce":  # arguments after the first value are not evaluated
-            return next((value for each in arguments if (value := each(read)) is not None), None)
-        values = [each(read) for each in arguments]
+            return next((value for argument in arguments if (value := argument(read)) is not None), None)
+        values = [argument(read) for argument in arguments]
         function.infer_family([get_value_family(each) for each in values])
         return None if not function.accepts_nulls and None in values else function.value(*values)
 
     return compute
 
 
-def _evaluate_junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | None:
-    result: bool | None = not ends_at
-    for each in arguments:
-        value = each(read)
+def _evaluate_junction(read: Read, arguments: list[Compute], *, deciding_value: bool) -> bool | None:
+    result: bool | None = not deciding_value
+    for argument in arguments:
+        value = argument(read)
         infer_operator_family("AND", [get_value_family(value)])
-        if value is ends_at:
+        if value is deciding_value:
             return value is True
         result = None if value is None else result
     return result
@@ -185,10 +185,12 @@ def _make_like_regex(pattern: str) -> str:
             parts.append("")
         else:
             parts[-1] += "." if part == "_" else re.escape(part[-1])
-    first, *between = parts
-    if not between:
-        return first
-    return first + "".join(f"(?>.*?{each})" for each in between[:-1] if each) + ".*" + between[-1]
+    first_part, *inner_parts = parts
+    if not inner_parts:
+        return first_part
+    return (
+        first_part + "".join(f"(?>.*?{each})" for each in inner_parts[:-1] if each) + ".*" + inner_parts[-1]
+    )
 
 
 def _apply_operator(name: str, operands: list[Any], kind: Family) -> Any:

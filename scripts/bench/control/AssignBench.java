@@ -12,7 +12,7 @@ import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.Connectors
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Prints, a line each, what two rounds of Connect's own assignor took: milliseconds, in one warm JVM. */
+/** Prints the milliseconds of two rounds of Connect's assignor in a warm JVM, one line per repetition. */
 public class AssignBench {
     private static Method perform;
 
@@ -28,7 +28,7 @@ public class AssignBench {
         Map<String, ConnectorsAndTasks> idle = new HashMap<>();
         for (int member = 0; member < members; member++)
             idle.put(String.format("worker-%03d", member), new ConnectorsAndTasks.Builder().build());
-        for (int number = -times; number < times; number++) { // half of them are the warm-up
+        for (int number = -times; number < times; number++) { // negative numbers are the warm-up
             IncrementalCooperativeAssignor assignor = new IncrementalCooperativeAssignor(new LogContext(), Time.SYSTEM, 0);
             System.gc();
             long begun = System.nanoTime();

@@ -1,7 +1,7 @@
 """`assign`: the leader's incremental cooperative assignment for 100 workers, computed in this process.
 
 The first round assigns everything; the second reassigns the work of one lost worker. The same is measured with 10
-static workers (KIP-987), whose listed work runs elsewhere before their second round. Connect's own assignor is
+static workers (KIP-987), whose listed work runs on other workers before the second round. Connect's own assignor is
 measured at 10,000 tasks. Growth is the ratio of the time, or memory (tracemalloc's peak), of ten times as many tasks
 to that of n log n.
 """
@@ -37,9 +37,9 @@ MAX_GROWTH = 1.25
 STATIC = 10
 """Number of static members; each lists a hundredth of the tasks, and one connector in a hundred."""
 
-ROUNDS = ("all is new", "a worker is lost")
-STATIC_ROUNDS = ("10 static workers: all is new", "10 static workers: they come when all runs")
-"""Not available in Java (KIP-987)."""
+ROUNDS = ("initial assignment", "lost worker")
+STATIC_ROUNDS = ("10 static workers, initial assignment", "10 static workers, late join")
+"""Rounds with static workers (KIP-987), which Java does not support."""
 
 
 def run(lab: Lab) -> list[Case]:
@@ -70,22 +70,24 @@ def _cases(
     for size in SIZES:
         is_java_size = size == JAVA_SIZE
         wanted = Target(limit=LIMIT_MS) if is_java_size else Target()
-        took = kraal.get((name, size), [])
-        cases.append(Case(f"{name}: {size:,} tasks", "ms", java if is_java_size else [], took, wanted=wanted))
+        durations_ms = kraal.get((name, size), [])
+        cases.append(
+            Case(f"{name}: {size:,} tasks", "ms", java if is_java_size else [], durations_ms, wanted=wanted)
+        )
         peak = [memory[name, size] / 2**20] if (name, size) in memory else []
         cases.append(Case("  memory", "MiB", [], peak))
     best = {size: min(kraal[name, size]) for size in SIZES if (name, size) in kraal}
     used = {size: memory[name, size] for size in SIZES if (name, size) in memory}
-    for what, figures in (("time", best), ("memory", used)):
-        grown = _compute_growth(figures)
+    for resource, figures in (("time", best), ("memory", used)):
+        growth = _compute_growth(figures)
         cases.append(
-            Case(f"  growth of {what}, the worse", "x n log n", [], grown, wanted=Target(limit=MAX_GROWTH))
+            Case(f"  growth of {resource}, maximum", "x n log n", [], growth, wanted=Target(limit=MAX_GROWTH))
         )
     return cases
 
 
 def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
-    """Return a function that computes the assignment, for each round."""
+    """Return, for each round, a function that computes the assignment."""
     connectors = [ConnectorName(f"connector-{number:06d}") for number in range(size // PER_CONNECTOR)]
     jobs = frozenset(Job(name, task) for name in connectors for task in range(CONNECTOR, PER_CONNECTOR))
     members = [f"worker-{number:03d}" for number in range(MEMBERS)]
@@ -99,7 +101,7 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     )
     after = assign_incrementally(first, AssignorState())
     if sum(map(len, after.owned.values())) != len(jobs):
-        raise ScriptFailed("The first round did not assign everything.")
+        raise ScriptFailed("The first round did not assign all connectors and tasks.")
     second = Round(
         members={member: after.owned[member] for member in members[1:]},
         configured=jobs,
@@ -135,13 +137,13 @@ def _make_static_lists(members: list[str], connectors: list[ConnectorName]) -> d
 
 def _measure_ms(assign: Callable[[], Outcome], times: int) -> list[float]:
     assign()
-    took = []
+    durations_ms = []
     for _ in range(times):
         gc.collect()
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         assign()
-        took.append((time.perf_counter() - begun) * 1000)
-    return took
+        durations_ms.append((time.perf_counter() - start_s) * 1000)
+    return durations_ms
 
 
 def _measure_peak(assign: Callable[[], Outcome]) -> float:
@@ -155,8 +157,8 @@ def _measure_peak(assign: Callable[[], Outcome]) -> float:
 
 def _compute_growth(figures: dict[int, float]) -> list[float]:
     """Return the largest growth between two sizes, relative to n log n; empty if there are no values."""
-    grown = [
+    growth = [
         (figures[large] / figures[small]) / (large * math.log(large) / (small * math.log(small)))
         for small, large in pairwise(figures)
     ]
-    return [max(grown)] if grown else []
+    return [max(growth)] if growth else []

@@ -1,4 +1,4 @@
-"""Measures Connect's own assignor in a JVM, with a small program that calls its private method by reflection."""
+"""Measures Connect's assignor in a JVM with a small program that calls its private method by reflection."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ TIMEOUT_S = 300.0
 def measure(
     lab: Lab, members: int, tasks: int, per_connector: int, times: int, names: tuple[str, str]
 ) -> dict[str, list[float]]:
-    """Return the milliseconds of each round by name; empty, after a message to the user, if Java has no compiler."""
+    """Return the milliseconds of each round by name. Prints a message and returns {} if the program fails."""
     log4j2 = lab.directory / "log4j2.xml"
     log4j2.write_text(LOG4J2.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
     command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", class_path(), str(PROGRAM)]
     command += [str(number) for number in (members, tasks, per_connector, times)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    if done.returncode:
-        say(f"Java's assignor could not be measured: {_extract_reason(done.stderr or done.stdout)}")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    if completed.returncode:
+        say(f"Failed to measure Java's assignor: {_extract_reason(completed.stderr or completed.stdout)}")
         return {}
-    rows = [[float(word) for word in line.split()] for line in done.stdout.splitlines() if line[:1].isdigit()]
-    say(f"java: {len(rows)} times")
+    rows = [
+        [float(word) for word in line.split()] for line in completed.stdout.splitlines() if line[:1].isdigit()
+    ]
+    say(f"java: {len(rows)} measurements")
     return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 

@@ -1,4 +1,4 @@
-"""`churn`: 20 clients create, reconfigure and delete connectors for 60 s without pause, during GETs of a status.
+"""`churn`: 20 clients create, reconfigure and delete connectors for 60 s without pause; GETs of a status meanwhile.
 
 Each worker also has 104 idle connectors, and the other worker is stopped. Each client has a persistent connection and
 one connector at a time: POST, PUT of another config, DELETE, and the next. A 409, as during a rebalance, is not a
@@ -43,7 +43,7 @@ class ChurnResult:
         errors = sum(n for load in loads for status, n in load.statuses.items() if status >= SERVER_ERROR)
         return (
             errors,
-            max(each for load in loads for each in load.took) * 1000,
+            max(each for load in loads for each in load.durations_s) * 1000,
             self.statuses.percentile_ms(99),
             self.statuses.percentile_ms(50),
             changes / self.clients.seconds,
@@ -53,13 +53,13 @@ class ChurnResult:
 
 
 ROWS = (
-    ("answers of 5xx", "answers", Target(limit=0)),
-    ("  the slowest request of all", "ms", Target(limit=2000)),
+    ("5xx responses", "responses", Target(limit=0)),
+    ("  slowest request", "ms", Target(limit=2000)),
     ("  GET status, 99th percentile", "ms", Target(limit=50)),
     ("  GET status, median", "ms", Target()),
-    ("  changes made", "changes/s", Target()),
-    ("  changes, 99th percentile", "ms", Target()),
-    ("  answers of 409", "answers", Target()),
+    ("  change rate", "changes/s", Target()),
+    ("  change latency, 99th percentile", "ms", Target()),
+    ("  409 responses", "responses", Target()),
 )
 
 
@@ -74,10 +74,10 @@ def run(lab: Lab) -> list[Case]:
             create_idle(lab, worker)
             _churn(lab, worker, "warm-up", lab.options.times(10, 2))
             lab.settle()
-            churned = _churn(lab, worker, "churn", lab.options.times(60, 5))
-            results[side] = churned.figures()
+            result = _churn(lab, worker, "churn", lab.options.times(60, 5))
+            results[side] = result.figures()
             figures = ", ".join(f"{figure:,.4g}" for figure in results[side])
-            say(f"{kind}: {figures}; clients {churned.clients.statuses}, GETs {churned.statuses.statuses}")
+            say(f"{kind}: {figures}; clients {result.clients.statuses}, GETs {result.statuses.statuses}")
             worker.stop()
         cases += [
             Case(
@@ -105,7 +105,7 @@ def _churn(lab: Lab, worker: Worker, name: str, seconds: float) -> ChurnResult:
     try:
         clients: Load = receiver.recv()
     except EOFError as exc:
-        raise ScriptFailed("The clients failed; see above.") from exc
+        raise ScriptFailed("The client process failed; see its error above.") from exc
     process.join()
     return ChurnResult(clients, statuses)
 
@@ -119,10 +119,10 @@ def _run_clients(pipe: Connection, port: int, name: str, config: dict[str, str],
 def _client_script(name: str, config: dict[str, str]) -> Script:
     for number in itertools.count():
         connector = f"{name}-{number}"
-        again = config | {"batch.size": "1000"}
+        new_config = config | {"batch.size": "1000"}
         for message in (
             request("POST", "/connectors", {"name": connector, "config": config}),
-            request("PUT", f"/connectors/{connector}/config", again),
+            request("PUT", f"/connectors/{connector}/config", new_config),
             request("DELETE", f"/connectors/{connector}"),
         ):
             while True:
@@ -130,4 +130,4 @@ def _client_script(name: str, config: dict[str, str]) -> Script:
                 if response.status != CONFLICT:
                     break
             if CLIENT_ERROR <= response.status < SERVER_ERROR:
-                raise ScriptFailed(f"A change failed with the response {response.raw[:300]!r}")
+                raise ScriptFailed(f"A change failed: {response.raw[:300]!r}")

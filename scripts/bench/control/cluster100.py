@@ -1,8 +1,8 @@
 """`cluster100`: CPU time per worker for one change, with 10,000 connectors in a simulated cluster of 100 workers.
 
-Times are CPU times of all workers, divided by their number, including two virtual seconds of heartbeats; the longest
-message is the one whose handling took longest on any worker. Both are medians. The configs are in the config topic
-when the workers start. A tenth of the connectors shows the growth; a factor of ten is linear.
+Times are CPU times of all workers, divided by their number, including two virtual seconds of heartbeats. The longest
+message is the message whose handling took longest on any worker. Both values are medians. The configs are in the config
+topic when the workers start. A tenth of the connectors shows the growth; a factor of ten is linear.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REPETITIONS = 10
 """Number of connectors that are created, then restarted, and of workers that are killed, one after another."""
 SESSION_S = 7.0
 """Virtual time after which the other workers have detected that a worker is dead."""
-LONGEST_MESSAGE = "the longest message"
+LONGEST_MESSAGE = "longest message"
 MAX_GROWTH = 20.0
 """Limit relative to a tenth of the connectors; quadratic growth would give 100."""
 
@@ -36,43 +36,50 @@ def run(lab: Lab) -> list[Case]:
     small, large = (_measure(size) for size in sizes)
     cases = []
     for (name, unit), figure in large.items():
-        cases.append(Case(f"{name}: {sizes[1]:,} connectors", unit, [], [figure]))
+        cases.append(Case(name.format(f"{sizes[1]:,}"), unit, [], [figure]))
         if LONGEST_MESSAGE not in name:
-            grown = figure / small[name, unit]
+            growth = figure / small[name, unit]
             cases.append(
-                Case(f"  in relation to {sizes[0]:,}", "x", [], [grown], wanted=Target(limit=MAX_GROWTH))
+                Case(
+                    f"  relative to {sizes[0]:,} connectors",
+                    "x",
+                    [],
+                    [growth],
+                    wanted=Target(limit=MAX_GROWTH),
+                )
             )
     return cases
 
 
 def _measure(connectors: int) -> dict[tuple[str, str], float]:
-    """Return each value by its name and unit."""
+    """Return each value by its name and unit; `{}` in a name stands for the number of connectors."""
     results: dict[tuple[str, str], float] = {}
     with disable_interference():
         cluster = SimulatedCluster()
         cluster.write_configs(connectors)
         cluster.add_workers(WORKERS - 1)
         for name, step, times in _steps(cluster):
-            took, longest = [], []
+            cpu_times_ms, longest = [], []
             for number in range(times):
                 cluster.start_measurement()
-                begun = time.process_time()
+                start_s = time.process_time()
                 step(number)
                 cluster.advance_until_all_run()
                 cluster.advance(READ_S)
-                took.append((time.process_time() - begun) * 1000 / WORKERS)
+                cpu_times_ms.append((time.process_time() - start_s) * 1000 / WORKERS)
                 longest.append(cluster.longest)
-            results[f"{name}, each worker", "ms"] = statistics.median(took)
+            results[f"{name}, per worker", "ms"] = statistics.median(cpu_times_ms)
             longest.sort()
             if times > 1:
                 results[f"{name}, {LONGEST_MESSAGE}", "ms"] = longest[len(longest) // 2][0] * 1000
             say(
-                f"{cluster.connectors:,}: {name}: {statistics.median(took):.2f} ms; {longest[len(longest) // 2][1]}"
+                f"{name.format(f'{cluster.connectors:,}')}: {statistics.median(cpu_times_ms):.2f} ms;"
+                f" {longest[len(longest) // 2][1]}"
             )
-        begun = time.process_time()
+        start_s = time.process_time()
         view.connectors_expanded(cluster.embedded.awake[0].snapshot, ["status"])
-        results["statuses of all in one answer", "ms"] = (time.process_time() - begun) * 1000
-        results["resident memory, each worker", "MB"] = cluster.resident_mb() / WORKERS
+        results["all statuses in one response ({} connectors)", "ms"] = (time.process_time() - start_s) * 1000
+        results["resident memory ({} connectors), per worker", "MB"] = cluster.resident_mb() / WORKERS
     return results
 
 
@@ -92,8 +99,8 @@ def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None],
         cluster.advance(SESSION_S)
 
     return (
-        ("start of all workers", lambda _: None, 1),
-        ("create one", create, REPETITIONS),
-        ("restart one", restart, REPETITIONS),
-        ("a worker is lost", lose, REPETITIONS),
+        ("start of all workers ({} connectors)", lambda _: None, 1),
+        ("create one connector ({} existing)", create, REPETITIONS),
+        ("restart one connector ({} existing)", restart, REPETITIONS),
+        ("lose one worker ({} connectors)", lose, REPETITIONS),
     )

@@ -1,7 +1,7 @@
 """`cluster1000`: the cost of a rebalance, with 1,000 connectors in simulated clusters of 10 to 1,000 workers.
 
 A follower is killed, and another worker joins, three times each; then the leader is killed. The CPU time of each
-worker is measure from the moment when the coordinator begins the rebalance until all connectors and tasks run and all
+worker is measured from the moment when the coordinator begins the rebalance until all connectors and tasks run and all
 statuses are read, without heartbeats and empty reads; values are medians, also over followers. The time from the kill
 until all run is virtual and independent of the machine. The broker's work is not simulated; the sizes of its requests
 are exact. Ten times the workers show the growth; a factor of ten is linear.
@@ -39,7 +39,7 @@ Name = tuple[str, str]
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure each size, for Kraal only, in a separate process, whose memory is measure."""
+    """Measure each size, for Kraal only, in a separate process, whose memory is measured."""
     quick = lab.options.quick
     sizes = [max(3, size // 10) for size in SIZES] if quick else SIZES
     spawn = multiprocessing.get_context("spawn")
@@ -56,9 +56,9 @@ def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
     for name, unit in figures[largest]:
         rows += [Case(f"{name}: {size:,} workers", unit, [], [figures[size][name, unit]]) for size in figures]
         if any(words in name for words in GROWING):
-            grown = figures[largest][name, unit] / figures[tenth][name, unit]
-            label = f"  {largest:,} in relation to {tenth:,}"
-            rows.append(Case(label, "x", [], [grown], wanted=Target(limit=MAX_GROWTH)))
+            growth = figures[largest][name, unit] / figures[tenth][name, unit]
+            label = f"  {largest:,} relative to {tenth:,} workers"
+            rows.append(Case(label, "x", [], [growth], wanted=Target(limit=MAX_GROWTH)))
     return rows
 
 
@@ -66,16 +66,16 @@ def measure(workers: int, connectors: int) -> dict[Name, float]:
     """Return each value by its name and unit."""
     with disable_interference():
         cluster = SimulatedCluster()
-        begun = time.process_time()
+        start_s = time.process_time()
         cluster.add_workers(workers - 1, over_s=HEARTBEAT_S)
         cluster.advance_until_all_run()
         cluster.write_configs(connectors)
         cluster.advance_until_all_run()
         cluster.advance(READ_S)
-        start_ms = (time.process_time() - begun) * 1000 / workers
+        start_ms = (time.process_time() - start_s) * 1000 / workers
         results: defaultdict[Name, list[float]] = defaultdict(list)
-        results["start of all, each worker", "ms"].append(start_ms)
-        results["resident memory, each worker", "MB"].append(cluster.resident_mb() / workers)
+        results["start of all connectors, per worker", "ms"].append(start_ms)
+        results["resident memory, per worker", "MB"].append(cluster.resident_mb() / workers)
         say(
             f"{workers:,} workers: {start_ms:.0f} ms each to start, {cluster.resident_mb():,.0f} MB in all, "
             f"{cluster.embedded.broker.generation} generations"
@@ -123,7 +123,7 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
     cluster.start_measurement(by_worker=True)
     change()
     cluster.advance_until_rebalance()
-    early = dict(cluster.spent)
+    earlier_spent = dict(cluster.spent)
     cluster.start_measurement(by_worker=True)
     virtual_s = cluster.advance_until_all_run(FINE_S) - began_s
     cluster.advance(READ_S)
@@ -131,7 +131,9 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
     rebalance = _Rebalance(
         leader_s=spent[leader.name],
         followers_s=[spent[each.name] for each in before if each.alive and each is not leader],
-        joined_s=sum(spent[each.name] + early.get(each.name, 0.0) for each in alive if each not in before),
+        joined_s=sum(
+            spent[each.name] + earlier_spent.get(each.name, 0.0) for each in alive if each not in before
+        ),
         virtual_s=virtual_s,
         longest=cluster.longest,
     )
@@ -141,21 +143,23 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
 
 def _add_costs(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
     results[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
-    results[f"{what}: the longest message", "ms"].append(rebalance.longest[0] * 1000)
+    results[f"{what}: longest message", "ms"].append(rebalance.longest[0] * 1000)
     results[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
     if rebalance.joined_s:
-        results[f"{what}: that worker itself", "ms"].append(rebalance.joined_s * 1000)
-    results[f"{what}: until all run, virtual", "s"].append(rebalance.virtual_s)
+        results[f"{what}: the joining worker", "ms"].append(rebalance.joined_s * 1000)
+    results[f"{what}: until all tasks run, virtual time", "s"].append(rebalance.virtual_s)
     say(f"  {what}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
 
 
 def _add_sizes(results: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
     """Add the sizes of the messages of the last rebalance, in which each worker reported all its work."""
     broker = cluster.embedded.broker
-    offered = {member: {o.name: len(o.metadata) for o in offers} for member, offers in broker.offers.items()}
-    joins = [sum(sizes.values()) for sizes in offered.values()]
+    offer_sizes = {
+        member: {o.name: len(o.metadata) for o in offers} for member, offers in broker.offers.items()
+    }
+    joins = [sum(sizes.values()) for sizes in offer_sizes.values()]
     reports = sum(
-        size for sizes in offered.values() for name, size in sizes.items() if name == broker.protocol
+        size for sizes in offer_sizes.values() for name, size in sizes.items() if name == broker.protocol
     )
     assigned = sum(map(len, broker.assignments.values()))
     results["metadata of one worker's join, all protocols", "KB"].append(statistics.median(joins) / 1000)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target
-from scripts.harness.clusters import Cluster, owners
+from scripts.harness.clusters import Cluster, get_owners
 from scripts.harness.group import RUNNING, Status
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import START_TIMEOUT_S, Worker
@@ -22,7 +22,7 @@ WORKERS, CONNECTORS = 3, 60
 EXTRA = {"session.timeout.ms": "6000", "scheduled.rebalance.max.delay.ms": "0"}
 PARTS = (
     ("new generation until all tasks RUNNING", "s", Target(limit=1.5)),
-    ("  from when the rebalance began", "s", Target()),
+    ("  from the start of the rebalance", "s", Target()),
     ("  from the kill", "s", Target()),
     ("  tasks of other workers that stopped", "tasks", Target(limit=0)),
 )
@@ -69,25 +69,30 @@ def _measure_loss(cluster: Cluster, names: Sequence[str], role: str) -> tuple[fl
     """Kill one worker and start a new one; return the values of `PARTS`."""
     victim, before = _choose_victim(cluster, role), cluster.generations()[-1].generation
     tasks = [f"task-{name}-0" for name in names]
-    owner = {key: worker for key, worker in owners(cluster.statuses.now(), names).items() if key in tasks}
-    lost = victim.rest.worker_id
-    killed = time.time()
+    owner = {key: worker for key, worker in get_owners(cluster.statuses.now(), names).items() if key in tasks}
+    lost_id = victim.rest.worker_id
+    killed_at = time.time()
     cluster.kill(victim)
 
     def all_elsewhere(now: Mapping[str, Status]) -> bool:
-        return all(now[key].state == RUNNING and now[key].worker != lost for key in tasks)
+        return all(now[key].state == RUNNING and now[key].worker != lost_id for key in tasks)
 
     now = cluster.statuses.wait_until("all tasks ran again", all_elsewhere, START_TIMEOUT_S)
-    running = max(now[key].at for key in tasks if owner[key] == lost)
+    running_at = max(now[key].at for key in tasks if owner[key] == lost_id)
     time.sleep(2.0)
-    stopped = {key for key, _ in cluster.statuses.since(killed) if key in owner and owner[key] != lost}
-    later = [each for each in cluster.generations() if each.generation > before]
-    if not later:
+    stopped = {key for key, _ in cluster.statuses.since(killed_at) if key in owner and owner[key] != lost_id}
+    new_generations = [each for each in cluster.generations() if each.generation > before]
+    if not new_generations:
         raise ScriptFailed("The broker logged no new generation after a worker was killed.")
-    noticed = later[0]
+    rebalance = new_generations[0]
     cluster.wait_until_in(cluster.launch())
     cluster.settle(names)
-    return running - noticed.stable, running - noticed.begun, running - killed, float(len(stopped))
+    return (
+        running_at - rebalance.stable_at,
+        running_at - rebalance.started_at,
+        running_at - killed_at,
+        float(len(stopped)),
+    )
 
 
 def _choose_victim(cluster: Cluster, role: str) -> Worker:

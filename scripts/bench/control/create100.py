@@ -1,9 +1,9 @@
 """`create100`: 100 connectors, created over REST one after another, on a new warm worker, and from a cold start.
 
-Each has a file of one line; all write to one topic. On a warm worker all times start with the first POST and end with
-the last response, when every connector and task is RUNNING, and when every first record is in Kafka. Both kinds are
-measured as standalone workers and as clusters of one worker; after a 409, as during a rebalance, the request is
-repeated after 5 ms. For the cold start, the POSTs to a standalone worker start as soon as `GET /` returns 200, and
+Each connector has a file of one line; all write to one topic. On a warm worker, all times start with the first POST and
+end with the last response, when every connector and task is RUNNING, and when every first record is in Kafka. Both
+kinds are measured as standalone workers and as clusters of one worker; after a 409, as during a rebalance, the request
+is repeated after 5 ms. For the cold start, the POSTs to a standalone worker start as soon as `GET /` returns 200, and
 times start with the process.
 """
 
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.topics import Reader
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-COLD = "from cold"
+COLD = "cold start"
 MODES = ("standalone", "distributed", COLD)
 PARTS = ("all POSTs answered", "all tasks RUNNING", "all first records in Kafka")
 WITHOUT_TARGET = {("standalone", 0), (COLD, 0), (COLD, 2)}
@@ -76,30 +76,30 @@ def _measure_warm(lab: Lab, kind: str) -> tuple[float, float, float]:
 def _measure_cold(lab: Lab, kind: str) -> tuple[float, float, float]:
     batch = _prepare_batch(lab)
     lab.settle()
-    begun = time.monotonic()
+    start_s = time.monotonic()
     worker = lab.start(kind)
     up = f"{worker.name} was up"
     wait_until(up, worker.rest.is_up, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
-    times = _create_all(worker, batch, begun)
+    times = _create_all(worker, batch, start_s)
     worker.stop()
     return times
 
 
-def _create_all(worker: Worker, batch: _Batch, begun: float) -> tuple[float, float, float]:
+def _create_all(worker: Worker, batch: _Batch, start_s: float) -> tuple[float, float, float]:
     """Create all connectors; return the seconds from `begun` until the end of each part."""
     count = len(batch.configs)
     for name, config in batch.configs.items():
         worker.rest.create(name, config)
-    posted = time.monotonic() - begun
-    running = recorded = 0.0
-    while not (running and recorded):
-        if not recorded and batch.reader.end() >= count:
-            recorded = time.monotonic() - begun
-        if not running:
+    posted_s = time.monotonic() - start_s
+    running_s = recorded_s = 0.0
+    while not (running_s and recorded_s):
+        if not recorded_s and batch.reader.end() >= count:
+            recorded_s = time.monotonic() - start_s
+        if not running_s:
             statuses = worker.rest.statuses()
-            if all(name in statuses and all_running(statuses[name]) for name in batch.configs):
-                running = time.monotonic() - begun
-        if time.monotonic() - begun > START_TIMEOUT_S or not worker.process.alive:
+            if all(name in statuses and is_fully_running(statuses[name]) for name in batch.configs):
+                running_s = time.monotonic() - start_s
+        if time.monotonic() - start_s > START_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} did not start {count} connectors in time.")
         time.sleep(0.020)
-    return posted, running, recorded
+    return posted_s, running_s, recorded_s

@@ -1,6 +1,6 @@
 """`create1000`: the cost of creating, listing and running 1,000 connectors on one worker, compared with 100.
 
-Each is an idle FileStreamSource with one task; they are created over REST one after another. Then `GET
+The connectors are idle FileStreamSources with one task each, created over REST one after another. Then `GET
 /connectors?expand=status` is sent 100 times. Then the CPU time of the worker and its child processes is measured for
 30 s without requests. Threads are those of the worker's own process and, for Kraal, also of its JVM.
 """
@@ -14,21 +14,21 @@ from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS, FIRST = 1000, 100
 QUICK_CONNECTORS = 200
 LIST_REQUESTS = 100
 ROWS: tuple[Row, ...] = (
-    ("time for each of the first 100", "ms", Target()),
-    ("time for each of the last 100", "ms", Target()),
-    ("  in relation to the first", "x", Target(limit=1.5)),
-    ("all tasks RUNNING after the last answer", "s", Target()),
+    ("creation time, mean of the first 100", "ms", Target()),
+    ("creation time, mean of the last 100", "ms", Target()),
+    ("  relative to the first 100", "x", Target(limit=1.5)),
+    ("from the last response until all tasks RUNNING", "s", Target()),
     ("GET /connectors?expand=status, 99 % within", "ms", Target(limit=50)),
     ("threads of the worker's process", "", Target(limit=250)),
-    ("threads of all its processes", "", Target()),
-    ("processor, all tasks idle", "cores", Target()),
+    ("threads of the worker and its child processes", "", Target()),
+    ("CPU, all tasks idle", "cores", Target()),
     ("resident memory", "GB", Target()),
 )
 
@@ -52,30 +52,31 @@ def _measure(lab: Lab, worker: Worker) -> list[float]:
     files = [lab.file(1) for _ in names]
     times = []
     for name, file in zip(names, files, strict=True):
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         rest.create(name, source_config(file, topic))
-        times.append((time.perf_counter() - begun) * 1000)
-    answered = time.monotonic()
+        times.append((time.perf_counter() - start_s) * 1000)
+    last_response_s = time.monotonic()
     wait_until(
         f"{count} connectors ran",
         lambda: (
-            (statuses := rest.statuses()).keys() >= set(names) and all(map(all_running, statuses.values()))
+            (statuses := rest.statuses()).keys() >= set(names)
+            and all(map(is_fully_running, statuses.values()))
         ),
         timeout_s=START_TIMEOUT_S,
         every_s=0.2,
         program=worker.process,
     )
-    running_s = time.monotonic() - answered
+    running_s = time.monotonic() - last_response_s
     lists = []
     for _ in range(LIST_REQUESTS):
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         rest.statuses()
-        lists.append((time.perf_counter() - begun) * 1000)
+        lists.append((time.perf_counter() - start_s) * 1000)
     time.sleep(lab.options.times(10, 2))
     seconds = lab.options.times(30, 5)
-    before, begun = worker.process.usage(), time.monotonic()
+    before, start_s = worker.process.usage(), time.monotonic()
     time.sleep(seconds)
-    after, elapsed_s = worker.process.usage(), time.monotonic() - begun
+    after, elapsed_s = worker.process.usage(), time.monotonic() - start_s
     first, last = statistics.fmean(times[:FIRST]), statistics.fmean(times[-FIRST:])
     main_process, *children = worker.process.tree()
     return [

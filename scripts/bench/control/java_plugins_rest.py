@@ -4,7 +4,7 @@ Both are clusters of one worker with the same `plugin.path`: ten directories, ea
 transform, predicate and converter of `java/src/versioned`. An unmeasured start of Kraal caches its list
 of plugins. Then, as soon as it responds to `GET /`, each request is sent over one connection; the run fails if Spark or
 the JVM of Java plugins was up by the end. The Java worker has no list of plugins before it is up. The first response to
-each request is shown separately: it includes Kraal's lazy imports, and Java's JIT compiler is cold.
+each request is shown separately, because it includes Kraal's lazy imports, and Java's JIT compiler is cold.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(lab: Lab) -> list[Case]:
     for name in REQUESTS:
         java, kraal = (measured.get(kind, {}).get(name, []) for kind in ("java", "kraal"))
         cases.append(Case(name, "ms", java[1:], kraal[1:], wanted=Target(limit=LIMIT_MS)))
-        cases.append(Case("  the first", "ms", java[:1], kraal[:1]))
+        cases.append(Case("  first response", "ms", java[:1], kraal[:1]))
     return cases
 
 
@@ -75,7 +75,7 @@ def _create_plugin_path(directory: Path) -> Path:
 def _measure_responses(
     lab: Lab, kind: str, extra: Mapping[str, str], *, wait: bool
 ) -> dict[str, list[float]]:
-    """Start a worker; return its response times in milliseconds. `wait`: send requests only when its plugins are up."""
+    """Start a worker; return its response times in milliseconds. `wait`: first wait for its Java plugins."""
     cluster = lab.cluster(kind, extra)
     worker = cluster.launch()
     wait_until(
@@ -92,9 +92,9 @@ def _measure_responses(
     with httpx2.Client(base_url=worker.rest.url, timeout=START_TIMEOUT_S, trust_env=False) as client:
         for name, (method, path, body) in REQUESTS.items():
             for _ in range(REQUESTS_PER_KIND):
-                begun = time.perf_counter()
+                start_s = time.perf_counter()
                 client.request(method, path, json=body).raise_for_status()
-                times[name].append((time.perf_counter() - begun) * 1e3)
+                times[name].append((time.perf_counter() - start_s) * 1e3)
     if kind == "kraal" and not wait and (_has_java_plugins(worker) or _has_logged(worker, SPARK)):
         raise ScriptFailed("Spark or the JVM of Java plugins was up before the last response.")
     cluster.stop()

@@ -1,7 +1,7 @@
 """`restart`: POST /connectors/X/restart?includeTasks=true for an idle FileStreamSource, over a persistent connection.
 
-Standalone workers respond when the connector and its tasks have been restarted; a distributed worker when its request
-has been read back and planned.
+Standalone workers respond when the connector and its tasks have been restarted. Distributed workers respond when the
+request has been read back and planned.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from scripts.harness.workers import Worker
 
 WARM_UPS = 3
 GOLDEN = 0.618034
-"""Multiples of it are spread evenly over a second, which is the poll interval of Java's idle task."""
+"""The reciprocal of the golden ratio. Its multiples are spread evenly over a second, the poll interval of an idle Java
+task."""
 
 
 def run(lab: Lab) -> list[Case]:
     """Restart an idle connector repeatedly on each kind of worker."""
     times = lab.options.times(20, 5)
-    answers: dict[str, list[float]] = {"java": [], "java-distributed": [], "kraal": []}
+    response_times: dict[str, list[float]] = {"java": [], "java-distributed": [], "kraal": []}
     for kind in (*(["java", "java-distributed"] if "java" in lab.options.sides else []), *lab.options.sides):
-        if answers[kind]:
+        if response_times[kind]:
             continue
         worker = lab.start_warm((kind,))[kind]
-        answers[kind] = _measure_restarts(lab, worker, times)
+        response_times[kind] = _measure_restarts(lab, worker, times)
         worker.stop()
-    kraal = answers["kraal"]
+    kraal = response_times["kraal"]
     return [
         Case(
-            "Kraal beside Java distributed",
+            "compared with Java distributed",
             "ms",
-            answers["java-distributed"],
+            response_times["java-distributed"],
             kraal,
             wanted=Target(limit=100),
         ),
-        Case("Kraal beside Java standalone", "ms", answers["java"], kraal),
+        Case("compared with Java standalone", "ms", response_times["java"], kraal),
     ]
 
 
@@ -46,14 +47,14 @@ def _measure_restarts(lab: Lab, worker: Worker, times: int) -> list[float]:
     worker.rest.create("idle", source_config(file, lab.topic("restart")))
     worker.wait_until_running("idle")
     time.sleep(2.0)
-    took = []
+    durations_ms = []
     for number in range(WARM_UPS + times):
-        begun = time.monotonic()
+        start_s = time.monotonic()
         worker.rest.restart("idle")
-        milliseconds = (time.monotonic() - begun) * 1000
+        milliseconds = (time.monotonic() - start_s) * 1000
         if number >= WARM_UPS:
-            took.append(milliseconds)
+            durations_ms.append(milliseconds)
         worker.wait_until_running("idle")
         time.sleep(0.2 + number * GOLDEN % 1.0)
-    say(f"{worker.name}: {len(took)} restarts")
-    return took
+    say(f"{worker.name}: {len(durations_ms)} restarts")
+    return durations_ms

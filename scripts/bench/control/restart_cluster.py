@@ -1,6 +1,6 @@
 """`restart-cluster`: POST /connectors/X/restart?includeTasks=true to the leader and a follower of three workers.
 
-X is an idle FileStreamSource; connections are persistent. "Answered" is from the POST to the 202; "RUNNING again" is
+X is an idle FileStreamSource; connections are persistent. "Response" is from the POST to the 202; "RUNNING again" is
 from the POST until the status topic has a new RUNNING of the connector and of its task as their latest status.
 """
 
@@ -30,15 +30,15 @@ def run(lab: Lab) -> list[Case]:
         cluster.workers[0].rest.create(NAME, source_config(lab.file(10), lab.topic("restart")))
         cluster.settle([NAME])
         leader = cluster.leader()
-        asked = {"leader": leader, "follower": next(w for w in cluster.workers if w is not leader)}
-        for role, worker in asked.items():
+        workers_by_role = {"leader": leader, "follower": next(w for w in cluster.workers if w is not leader)}
+        for role, worker in workers_by_role.items():
             rows[kind, role] = _measure_restarts(cluster, worker, lab.options.times(20, 5))
             say(f"{kind}, {role}: {len(rows[kind, role])} restarts")
         cluster.stop()
     cases = []
     for role, limit in LIMITS_MS.items():
         java, kraal = (rows.get((kind, role), []) for kind in ("java", "kraal"))
-        for name, number, wanted in ((f"{role} answered", 0, limit), ("  RUNNING again", 1, 150.0)):
+        for name, number, wanted in ((f"{role}: response", 0, limit), ("  RUNNING again", 1, 150.0)):
             cases.append(
                 Case(
                     name,
@@ -54,18 +54,20 @@ def run(lab: Lab) -> list[Case]:
 def _measure_restarts(cluster: Cluster, worker: Worker, times: int) -> list[tuple[float, float]]:
     """Return milliseconds until the response, and until connector and task were RUNNING again."""
     keys = (f"connector-{NAME}", f"task-{NAME}-0")
-    took = []
+    durations_ms = []
     for number in range(WARM_UPS + times):
-        begun = time.time()
+        start_s = time.time()
 
-        def is_running_again(now: Mapping[str, Status], begun: float = begun) -> bool:
-            return all(now[key].state == RUNNING and now[key].at > begun for key in keys)
+        def is_running_again(now: Mapping[str, Status], start_s: float = start_s) -> bool:
+            return all(now[key].state == RUNNING and now[key].at > start_s for key in keys)
 
         worker.rest.restart(NAME)
-        answered = time.time()
+        response_s = time.time()
         cluster.statuses.wait_until(f"{NAME} was RUNNING again", is_running_again, START_TIMEOUT_S)
         time.sleep(0.2 + number * GOLDEN % 1.0)
         now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", is_running_again, START_TIMEOUT_S)
         if number >= WARM_UPS:
-            took.append(((answered - begun) * 1000, (max(now[key].at for key in keys) - begun) * 1000))
-    return took
+            durations_ms.append(
+                ((response_s - start_s) * 1000, (max(now[key].at for key in keys) - start_s) * 1000)
+            )
+    return durations_ms

@@ -1,11 +1,11 @@
 """`rolling`: three workers are restarted, one after another, while lines flow through each connector.
 
 scheduled.rebalance.max.delay.ms=0 for both, so that work moves immediately. Every 100 ms a line is appended to the file
-of each connector. Each worker is stopped with SIGTERM and restarted on its port; it has rejoined the group and all is
-RUNNING before the next one stops. The standstill of a connector is the sum, over all moves of its task, of the times
-from the last line in Kafka before the move to the first one after it; by its statuses, from UNASSIGNED to RUNNING.
-Other delays, as JVMs start on the machine, are reported separately: gaps longer than a second and than any in the ten
-seconds before the first restart.
+of each connector. Each worker is stopped with SIGTERM and restarted on its port; it has rejoined the group and all
+connectors and tasks are RUNNING before the next worker stops. The standstill of a connector is the sum, over all moves
+of its task, of the times from the last line in Kafka before the move to the first one after it; by its statuses, from
+UNASSIGNED to RUNNING. Other delays, as JVMs start on the machine, are reported separately: gaps longer than a second
+and than any in the ten seconds before the first restart.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ CONNECTORS = 6
 INTERVAL_S = 0.100
 BEFORE_S = 10.0
 Move = tuple[float, float]
-"""The times when a task stopped and ran again, by its statuses, in wall-clock seconds."""
+"""The wall-clock times at which a task stopped and ran again, according to its statuses."""
 SLOW_S = 1.0
-"""Shorter gaps may be due to a JVM that starts on the machine; Java's idle task also sleeps this long."""
+"""Minimum length of a counted gap. Shorter gaps may be due to a starting JVM. Java's idle task sleeps this long."""
 PARTS = (
-    ("standstill in total, worst connector", "s", Target(limit=3.0)),
-    ("  the same by its statuses", "s", Target(limit=3.0)),
-    ("  all gaps over a second in total", "s", Target()),
-    ("  a line's longest way into Kafka", "s", Target()),
-    ("lines lost", "lines", Target(limit=0)),
-    ("lines twice", "lines", Target(limit=0)),
+    ("total standstill, worst connector", "s", Target(limit=3.0)),
+    ("  total standstill by statuses", "s", Target(limit=3.0)),
+    ("  total of gaps over a second", "s", Target()),
+    ("  maximum latency of a line", "s", Target()),
+    ("lost lines", "lines", Target(limit=0)),
+    ("duplicate lines", "lines", Target(limit=0)),
 )
 
 
@@ -81,7 +81,7 @@ class Stream:
     """The time and number of each line that arrived."""
 
     def append(self) -> None:
-        """Append one line in one write."""
+        """Append one line with a single write."""
         with self.path.open("ab", buffering=0) as file:
             self.appended.append(time.time())
             file.write(f"{len(self.appended) - 1:010d}\n".encode())
@@ -97,21 +97,21 @@ class Stream:
         middles = [(stopped + ran) / 2 for stopped, ran in moves]
         return sum(times[after] - times[after - 1] for after in (bisect(times, each) for each in middles))
 
-    def gaps_over_a_second(self, restarts: float) -> float:
-        """Return the sum of the gaps after `restarts` that are longer than a second and than any before."""
-        usual = max(self.gaps(restarts - BEFORE_S, restarts), default=INTERVAL_S)
-        return sum(gap for gap in self.gaps(restarts - usual, time.time()) if gap > max(usual, SLOW_S))
+    def gaps_over_a_second(self, restart_s: float) -> float:
+        """Return the sum of the gaps after `restart_s` that are longer than a second and than any gap before."""
+        usual = max(self.gaps(restart_s - BEFORE_S, restart_s), default=INTERVAL_S)
+        return sum(gap for gap in self.gaps(restart_s - usual, time.time()) if gap > max(usual, SLOW_S))
 
     def max_latency(self, since: float) -> float:
         """Return the maximum time from appending a line to its first arrival."""
         first: dict[int, float] = {}
         for at, number in self.arrived:
             first.setdefault(number, at)
-        ways = (at - self.appended[number] for number, at in first.items())
-        return max(way for way, at in zip(ways, first.values(), strict=True) if at >= since)
+        latencies = (at - self.appended[number] for number, at in first.items())
+        return max(latency for latency, at in zip(latencies, first.values(), strict=True) if at >= since)
 
     def count_faults(self) -> tuple[int, int]:
-        """Return the number of lost lines and of repeated lines."""
+        """Return the numbers of lost and of duplicate lines."""
         counts = Counter(number for _, number in self.arrived)
         return len(self.appended) - len(counts), counts.total() - len(counts)
 
@@ -120,34 +120,36 @@ def _restart_all(lab: Lab, cluster: Cluster) -> tuple[float, ...]:
     streams = _create_streams(lab, cluster)
     names = [stream.name for stream in streams]
     cluster.settle(names)
-    ended = threading.Event()
-    appender = threading.Thread(target=_append, args=(streams, ended), daemon=True)
-    following = TopicFollower(lab.bootstrap, [stream.topic for stream in streams], _make_handler(streams))
+    stopped_event = threading.Event()
+    appender = threading.Thread(target=_append, args=(streams, stopped_event), daemon=True)
+    follower = TopicFollower(lab.bootstrap, [stream.topic for stream in streams], _make_handler(streams))
     appender.start()
     try:
         time.sleep(BEFORE_S + 2.0)
-        begun = time.time()
+        start_s = time.time()
         for worker in list(cluster.workers):
             cluster.end(worker)
             cluster.wait_until_in(cluster.launch(worker.rest.port))
             cluster.settle(names, spread=len(names))
             say(f"{cluster.kind}: {worker.rest.worker_id} was restarted")
         time.sleep(2.0)
-        ended.set()
+        stopped_event.set()
         appender.join()
         _wait_for_last(streams)
     finally:
-        ended.set()
-        following.close()
-    lost, twice = (sum(column) for column in zip(*(stream.count_faults() for stream in streams), strict=True))
-    moves = {name: _find_moves(cluster, name, begun) for name in names}
+        stopped_event.set()
+        follower.close()
+    lost, duplicates = (
+        sum(column) for column in zip(*(stream.count_faults() for stream in streams), strict=True)
+    )
+    moves = {name: _find_moves(cluster, name, start_s) for name in names}
     return (
         max(stream.standstill(moves[stream.name]) for stream in streams),
         max(sum(ran - stopped for stopped, ran in each) for each in moves.values()),
-        max(stream.gaps_over_a_second(begun) for stream in streams),
-        max(stream.max_latency(begun) for stream in streams),
+        max(stream.gaps_over_a_second(start_s) for stream in streams),
+        max(stream.max_latency(start_s) for stream in streams),
         float(lost),
-        float(twice),
+        float(duplicates),
     )
 
 
@@ -161,9 +163,9 @@ def _create_streams(lab: Lab, cluster: Cluster) -> list[Stream]:
     return streams
 
 
-def _append(streams: Sequence[Stream], ended: threading.Event) -> None:
+def _append(streams: Sequence[Stream], stopped_event: threading.Event) -> None:
     due = time.monotonic()
-    while not ended.wait(max(0.0, due - time.monotonic())):
+    while not stopped_event.wait(max(0.0, due - time.monotonic())):
         for stream in streams:
             stream.append()
         due += INTERVAL_S
@@ -187,7 +189,7 @@ def _wait_for_last(streams: Sequence[Stream]) -> None:
 
 
 def _find_moves(cluster: Cluster, name: str, since: float) -> list[Move]:
-    """Return the times at which the task stopped and ran again, on any worker, by the status topic."""
+    """Return the times at which the task stopped and ran again on any worker, according to the status topic."""
     moves: list[Move] = []
     stopped = None
     for key, status in cluster.statuses.since(since):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster import EmbeddedCluster
 
 READ_S: Final = 2.0
-"""Virtual time after which all workers have read the records written before."""
+"""Virtual time within which all workers read the records that were written earlier."""
 POLL_S: Final = 0.5
 """Maximum virtual time between two polls of the internal topics by a worker."""
 LIMIT_S: Final = 120.0
@@ -41,7 +41,7 @@ _SIMULATION_MESSAGES: Final = frozenset({"PollNext", "_HeartbeatDue"})
 
 @contextmanager
 def disable_interference() -> Iterator[None]:
-    """Disable the garbage collector, because all workers share one heap, and the logs of the actors."""
+    """Disable the logs of the actors, and the garbage collector, because all workers share one heap."""
     gc.collect()
     gc.disable()
     actors = logging.getLogger("actors")
@@ -77,7 +77,7 @@ class SimulatedCluster:
         self.embedded.config_log.append([_entry(make_name(number)) for number in range(connectors)])
 
     def add_workers(self, count: int, *, over_s: float = 0.0) -> None:
-        """Start workers at even intervals within a virtual time, so that their heartbeats are spread as well."""
+        """Start workers at even intervals within a virtual time, so that their heartbeats are also spread."""
         for _ in range(count):
             self.advance(over_s / count)
             self._cluster.add_worker()
@@ -103,9 +103,9 @@ class SimulatedCluster:
 
         Raises ScriptFailed after `LIMIT_S` virtual seconds.
         """
-        until_s = self.now_s + LIMIT_S
-        while not self._all_run():
-            if self.now_s > until_s:
+        deadline_s = self.now_s + LIMIT_S
+        while not self._are_all_running():
+            if self.now_s > deadline_s:
                 running = sum(len(worker.running) for worker in self.embedded.awake)
                 raise ScriptFailed(
                     f"Timed out after {LIMIT_S:g} virtual seconds: only {running} of {2 * self.connectors} connectors "
@@ -119,11 +119,11 @@ class SimulatedCluster:
         broker = self.embedded.broker
         self.advance(LIMIT_S, until=lambda: not broker.stable)
         if broker.stable:
-            raise ScriptFailed("No rebalance began.")
+            raise ScriptFailed("Timed out: the coordinator began no rebalance.")
 
     def ask(self, message: Ask[Any]) -> None:
         """Send a request to the leader's herder; repeat it while the group rebalances."""
-        until_s = self.now_s + LIMIT_S
+        deadline_s = self.now_s + LIMIT_S
         while True:
             reply = self.embedded.leader.assembly.herder.question(message)
             while not reply.done():
@@ -131,7 +131,7 @@ class SimulatedCluster:
             try:
                 reply.result()
             except RetryableConflict:
-                if self.now_s > until_s:
+                if self.now_s > deadline_s:
                     raise
             else:
                 return
@@ -153,27 +153,29 @@ class SimulatedCluster:
         """Return the growth of this process's resident memory since the cluster was created."""
         return (psutil.Process().memory_info().rss - self._resident) / 1e6
 
-    def _all_run(self) -> bool:
+    def _are_all_running(self) -> bool:
         workers, broker, total = self.embedded.awake, self.embedded.broker, 2 * self.connectors
         if not broker.stable or len(broker.members) != len(workers):
             return False
         plans = [w.snapshot.plan for w in workers if w.snapshot.generation == broker.generation]
-        moved = any(plan is not None and len(plan.owners) == total and not plan.waiting for plan in plans)
-        return moved and sum(len(worker.running) for worker in workers) == total
+        is_assigned = any(
+            plan is not None and len(plan.owners) == total and not plan.waiting for plan in plans
+        )
+        return is_assigned and sum(len(worker.running) for worker in workers) == total
 
     def _handle_all(self, until: Callable[[], bool] | None) -> bool:
         """Handle all messages that are due; return whether `until` returned True."""
         trace = self._scheduler.trace
         while True:
-            begun = time.process_time()
+            start_s = time.process_time()
             if not self._scheduler.step():
                 return False
-            took = time.process_time() - begun
+            duration_s = time.process_time() - start_s
             actor, message = trace[-1]
-            if took > self.longest[0]:
-                self.longest = (took, f"{message} of {actor}, {took * 1000:.1f} ms")
+            if duration_s > self.longest[0]:
+                self.longest = (duration_s, f"{message} of {actor}, {duration_s * 1000:.1f} ms")
             if self._owners is not None and message not in _SIMULATION_MESSAGES:
-                self.spent[self._find_owner(self._owners)] += took
+                self.spent[self._find_owner(self._owners)] += duration_s
             if len(trace) > _MAX_TRACE:
                 trace.clear()
             if until is not None and until():

@@ -1,11 +1,11 @@
 """`ui`: the dashboard of a worker with 1,000 connectors: time to content, updates, bytes, and idle cost.
 
-Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit opens `/ui/` in a
-new Chromium with a new profile and an empty cache; its bytes are those that Chromium received, compressed and with
-headers. Visits of `/`, which is a line of JSON, alternate with them and show the cost of the browser itself. An update
-is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which shows
-the first 50 connectors. The idle cost is the CPU time of the worker and its child processes in 60 s with five open
-pages, minus that without pages; there are no other requests meanwhile.
+The connectors are those of `create1000` on a standalone worker; pages are opened in the Chromium of the tests. A visit
+opens `/ui/` in a new Chromium with a new profile and an empty cache; its bytes are those that Chromium received,
+compressed and with headers. Visits of `/`, which is a line of JSON, alternate with them and show the cost of the
+browser itself. An update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is
+in the page, which shows the first 50 connectors. The idle cost is the CPU time of the worker and its child processes in
+60 s with five open pages, minus that without pages; there are no other requests meanwhile.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
-from tests.integration.ui.browser import running
+from tests.integration.ui.browser import run_browser
 from tests.integration.ui.chromium import chromium
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ QUICK_CONNECTORS: Final = 100
 PAGES: Final = 5
 ROWS: Final[tuple[Row, ...]] = (
     ("first byte of the list, median", "ms", Target()),
-    ("first content of the list on the screen, median", "ms", Target(limit=300)),
-    ("first content of the list on the screen, 90 % within", "ms", Target(limit=300)),
-    ("the same of a page with one line, median", "ms", Target()),
-    ("the same of a page with one line, 90 % within", "ms", Target()),
-    ("update of one connector on the screen, median", "ms", Target()),
-    ("update of one connector on the screen, slowest", "ms", Target(limit=1000)),
-    ("bytes of a first visit", "KB", Target(limit=200)),
-    ("processor without a page", "cores", Target()),
-    ("processor of five idle pages, in addition", "cores", Target(limit=0.05)),
+    ("first contentful paint of the list, median", "ms", Target(limit=300)),
+    ("first contentful paint of the list, 90 % within", "ms", Target(limit=300)),
+    ("first contentful paint of a one-line page, median", "ms", Target()),
+    ("first contentful paint of a one-line page, 90 % within", "ms", Target()),
+    ("update of one connector, median", "ms", Target()),
+    ("update of one connector, maximum", "ms", Target(limit=1000)),
+    ("bytes received on the first visit", "KB", Target(limit=200)),
+    ("CPU without pages", "cores", Target()),
+    ("additional CPU of five idle pages", "cores", Target(limit=0.05)),
 )
 PAINTED: Final = """() => new Promise(done => {
     const paint = () => performance.getEntriesByName("first-contentful-paint")[0];
@@ -72,35 +72,35 @@ def run(lab: Lab) -> list[Case]:
     worker = lab.start_warm(("kraal",))["kraal"]
     count = QUICK_CONNECTORS if lab.options.quick else CONNECTORS
     create_connectors(lab, worker, count)
-    before = _measure_idle_cores(lab, worker)
+    cores_without_pages = _measure_idle_cores(lab, worker)
     with sync_playwright() as playwright:
         visits: list[dict[str, Any]] = []
         lines: list[dict[str, Any]] = []
         for _ in range(lab.options.times(10, 3)):
-            for path, into in (("/ui/", visits), ("/", lines)):
-                with running(chromium(), playwright) as browser:
-                    into.append(_measure_visit(browser, worker, path))
-        with running(chromium(), playwright) as browser:
+            for path, results in (("/ui/", visits), ("/", lines)):
+                with run_browser(chromium(), playwright) as browser:
+                    results.append(_measure_visit(browser, worker, path))
+        with run_browser(chromium(), playwright) as browser:
             page = _open(browser, worker)
             updates = [_measure_update(page, worker, number) for number in range(lab.options.times(20, 4))]
-        with running(chromium(), playwright) as browser:
+        with run_browser(chromium(), playwright) as browser:
             for _ in range(PAGES):
                 _open(browser, worker)
             with_pages = _measure_idle_cores(lab, worker)
-    for each in visits:
-        say(f"visit: first byte {each['byte_ms']:.0f} ms, first content {each['content_ms']:.0f} ms")
-    contents = [each["content_ms"] for each in visits]
+    for visit in visits:
+        say(f"visit: first byte {visit['byte_ms']:.0f} ms, first content {visit['content_ms']:.0f} ms")
+    contents = [visit["content_ms"] for visit in visits]
     figures = [
-        percentile([each["byte_ms"] for each in visits], 50),
+        percentile([visit["byte_ms"] for visit in visits], 50),
         percentile(contents, 50),
         percentile(contents, 90),
-        percentile([each["content_ms"] for each in lines], 50),
-        percentile([each["content_ms"] for each in lines], 90),
+        percentile([visit["content_ms"] for visit in lines], 50),
+        percentile([visit["content_ms"] for visit in lines], 90),
         percentile(updates, 50),
         max(updates),
-        max(each["bytes"] for each in visits) / 1000,
-        before,
-        max(0.0, with_pages - before),
+        max(visit["bytes"] for visit in visits) / 1000,
+        cores_without_pages,
+        max(0.0, with_pages - cores_without_pages),
     ]
     say(", ".join(f"{figure:,.4g}" for figure in figures))
     return cases(ROWS, {"kraal": figures})
@@ -116,7 +116,7 @@ def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
         f"{count} connectors ran",
         lambda: (
             (statuses := worker.rest.statuses()).keys() >= set(names)
-            and all(map(all_running, statuses.values()))
+            and all(map(is_fully_running, statuses.values()))
         ),
         timeout_s=START_TIMEOUT_S,
         every_s=0.2,
@@ -149,16 +149,16 @@ def _measure_update(page: Page, worker: Worker, number: int) -> float:
     action, state = ("resume", "running") if number % 2 else ("pause", "paused")
     name = "many-0000"
     page.evaluate(WATCH, [name, state])
-    begun = time.time()
+    start_s = time.time()
     worker.rest.put(name, action)
-    seen = page.evaluate("() => window.kraalSeen")
+    appeared_ms = page.evaluate("() => window.kraalSeen")
     time.sleep(1.0)  # so that updates are not merged
-    return float(seen - begun * 1000)
+    return float(appeared_ms - start_s * 1000)
 
 
 def _measure_idle_cores(lab: Lab, worker: Worker) -> float:
     time.sleep(lab.options.times(20, 2))
-    before, begun = worker.process.usage(), time.monotonic()
+    before, start_s = worker.process.usage(), time.monotonic()
     time.sleep(lab.options.times(60, 5))
-    after, elapsed_s = worker.process.usage(), time.monotonic() - begun
+    after, elapsed_s = worker.process.usage(), time.monotonic() - start_s
     return (after.cpu_s - before.cpu_s) / elapsed_s

@@ -1,11 +1,11 @@
 """`big`: 10 GB of JSON lines through SparkSource into one partition, with a Spark driver of 2 GB.
 
-The file lies in SparkSource's directory before the connector is created; its lines are read with a schema
-(`spark.schema`), and written by JsonConverter without one. The topic keeps 1 GiB. Its end offset is fetched four times
-a second, and the memory of the worker's processes every two seconds. Rates are per minute, from the last end offset of
-the empty topic; the last minute ends with the last record. Half a minute of Java's FileStreamSource on the same file
-follows, which reads the lines as text without parsing. Both producers compress with lz4; `--gigabytes` sets the size.
-The last record must be the file's last line, and the numbers of records and lines must be equal.
+The file is in SparkSource's directory before the connector is created. Its lines are read with a schema
+(`spark.schema`), and written by JsonConverter without a schema. The topic keeps 1 GiB. Its end offset is fetched four
+times a second, and the memory of the worker's processes every two seconds. Rates are per minute, from the last end
+offset of the empty topic; the last minute ends with the last record. Half a minute of Java's FileStreamSource on the
+same file follows, which reads the lines as text without parsing. Both producers compress with lz4; `--gigabytes` sets
+the size. The last record must be the file's last line, and the numbers of records and lines must be equal.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
 
 BROKER = {"log.retention.check.interval.ms": "5000"}
-"""Makes the broker enforce the topic's retention soon."""
+"""Broker settings with which the topic's retention is enforced within seconds."""
 TOPIC_CONFIG = {"retention.bytes": str(2**30), "segment.bytes": str(2**28), "file.delete.delay.ms": "1000"}
 SPARK = {"spark.driver.memory": "2g"}
-"""Ignored by Java."""
+"""Worker properties for Spark, which Java ignores."""
 COMPRESSED = {"producer.override.compression.type": "lz4"}
 SCHEMA = "id BIGINT NOT NULL, name STRING, amount DOUBLE, flag BOOLEAN, card STRING, note STRING"
 POLL_INTERVAL_S, MEMORY_INTERVAL_S = 0.25, 2.0
@@ -45,7 +45,7 @@ class Transfer:
     """The measurements of a transfer."""
 
     samples: list[Sample]
-    """The first one is the last sample of the empty topic."""
+    """Samples in order; the first one is the last sample of the empty topic."""
     peaks: dict[str, int] = field(default_factory=dict)
     """Maximum resident bytes of `java` and of `other` processes."""
     cores: float = 0.0
@@ -53,8 +53,8 @@ class Transfer:
     @property
     def rate(self) -> float:
         """Records per second over the whole transfer."""
-        (begun, none), (ended, count) = self.samples[0], self.samples[-1]
-        return (count - none) / (ended - begun)
+        (start_s, first_count), (end_s, last_count) = self.samples[0], self.samples[-1]
+        return (last_count - first_count) / (end_s - start_s)
 
 
 def run(lab: Lab) -> list[Case]:
@@ -105,7 +105,7 @@ def _measure_transfer(
     connector, reader = lab.new_name("big"), lab.reader(topic)
     reader.end()  # connects the consumer
     lab.settle()
-    before, begun = worker.process.usage().cpu_s, time.monotonic()
+    before, start_s = worker.process.usage().cpu_s, time.monotonic()
     worker.rest.create(connector, config)
 
     def is_over(transfer: Transfer) -> bool:
@@ -113,29 +113,29 @@ def _measure_transfer(
         return end >= count or (seconds is not None and end > 0 and now - first >= seconds)
 
     transfer = _take_samples(worker, reader, is_over)
-    transfer.cores = (worker.process.usage().cpu_s - before) / (time.monotonic() - begun)
+    transfer.cores = (worker.process.usage().cpu_s - before) / (time.monotonic() - start_s)
     worker.rest.delete(connector)
     say(f"{worker.name}: {transfer.rate:,.0f} records/s, {transfer.samples[-1][1]:,} records")
     return transfer
 
 
-def _take_samples(worker: Worker, reader: Reader, over: Callable[[Transfer], bool]) -> Transfer:
-    moved = looked = time.monotonic()
-    transfer = Transfer([(moved, 0)])
+def _take_samples(worker: Worker, reader: Reader, is_over: Callable[[Transfer], bool]) -> Transfer:
+    last_progress_s = last_memory_sample_s = time.monotonic()
+    transfer = Transfer([(last_progress_s, 0)])
     while True:
         end, now = reader.end(), time.monotonic()
         if end == 0:
             transfer.samples = [(now, 0)]
         else:
-            moved = now if end > transfer.samples[-1][1] else moved
+            last_progress_s = now if end > transfer.samples[-1][1] else last_progress_s
             transfer.samples.append((now, end))
-        if now - looked >= MEMORY_INTERVAL_S:
-            looked = now
-            for what, resident in worker.process.resident().items():
-                transfer.peaks[what] = max(resident, transfer.peaks.get(what, 0))
-        if over(transfer):
+        if now - last_memory_sample_s >= MEMORY_INTERVAL_S:
+            last_memory_sample_s = now
+            for kind, resident in worker.process.resident().items():
+                transfer.peaks[kind] = max(resident, transfer.peaks.get(kind, 0))
+        if is_over(transfer):
             return transfer
-        if now - moved > STALLED_TIMEOUT_S or not worker.process.alive:
+        if now - last_progress_s > STALLED_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} stopped at {end} records: {worker.process.last_log_error()}")
         time.sleep(POLL_INTERVAL_S)
 
@@ -143,63 +143,67 @@ def _take_samples(worker: Worker, reader: Reader, over: Callable[[Transfer], boo
 def _check(reader: Reader, count: int, last: bytes) -> None:
     """Check the number of records in the topic and its last record. Raises ScriptFailed."""
     if (end := reader.end()) != count:
-        raise ScriptFailed(f"The topic has had {end} records for {count} lines.")
+        raise ScriptFailed(f"The topic received {end} records for {count} lines.")
     reader.seek(count - 1)
     if (value := reader.next(30.0)) != last:
-        raise ScriptFailed(f"The last record is {value!r}, and the last line {last!r}.")
+        raise ScriptFailed(f"The last record is {value!r}, but the last line is {last!r}.")
 
 
 def _cases(transfers: Mapping[str, Transfer], minute_s: float, line_bytes: float) -> list[Case]:
     java, kraal = transfers.get("java"), transfers.get("kraal")
 
-    def case(name: str, unit: str, of: Callable[[Transfer], float], *, more_is_better: bool = False) -> Case:
-        first, second = ([of(each)] if each else [] for each in (java, kraal))
+    def case(
+        name: str, unit: str, get_value: Callable[[Transfer], float], *, more_is_better: bool = False
+    ) -> Case:
+        first, second = ([get_value(each)] if each else [] for each in (java, kraal))
         return Case(name, unit, first, second, more_is_better=more_is_better)
 
-    rates = minutes(kraal.samples, minute_s) if kraal else []
-    flat = [rates[-1] / rates[0]] if rates else []
+    rates = compute_minute_rates(kraal.samples, minute_s) if kraal else []
+    relative_rate = [rates[-1] / rates[0]] if rates else []
     return [
         case("JSON lines to Kafka", "records/s", lambda each: each.rate, more_is_better=True),
-        case("  of the file", "MB/s", lambda each: each.rate * line_bytes / 1e6, more_is_better=True),
-        Case(f"  each {minute_s:g} s", "records/s", [], rates),
-        Case("  the last of them by the first", "x", [], flat, wanted=Target(least=0.9)),
+        case("  file throughput", "MB/s", lambda each: each.rate * line_bytes / 1e6, more_is_better=True),
+        Case(f"  in each {minute_s:g} s", "records/s", [], rates),
+        Case(
+            f"  last {minute_s:g} s relative to the first", "x", [], relative_rate, wanted=Target(least=0.9)
+        ),
         case("  peak resident memory, JVM", "GB", lambda each: each.peaks.get("java", 0) / 1e9),
         case("  peak resident memory, Python", "GB", lambda each: each.peaks.get("other", 0) / 1e9),
-        case("  processor", "cores", lambda each: each.cores),
+        case("  CPU", "cores", lambda each: each.cores),
     ]
 
 
-def minutes(samples: Sequence[Sample], minute_s: float) -> list[float]:
+def compute_minute_rates(samples: Sequence[Sample], minute_s: float) -> list[float]:
     """Return the records per second of each minute since the first sample; the last minute ends with the last sample.
 
     The last two minutes may overlap. A transfer of less than two minutes is divided into halves.
     """
-    begun, ended = samples[0][0], samples[-1][0]
-    length = min(minute_s, (ended - begun) / 2)
-    starts = [begun + length * number for number in range(math.ceil((ended - begun) / length - 1e-9) - 1)]
-    spans = [(start, start + length) for start in starts] + [(ended - length, ended)]
+    start_s, end_s = samples[0][0], samples[-1][0]
+    length = min(minute_s, (end_s - start_s) / 2)
+    starts = [start_s + length * number for number in range(math.ceil((end_s - start_s) / length - 1e-9) - 1)]
+    spans = [(start, start + length) for start in starts] + [(end_s - length, end_s)]
     return [(count_at(samples, stop) - count_at(samples, start)) / (stop - start) for start, stop in spans]
 
 
 def count_at(samples: Sequence[Sample], moment: float) -> float:
     """Return the number of records at a time, by linear interpolation between samples."""
-    for (before, less), (after, more) in itertools.pairwise(samples):
+    for (before, count_before), (after, count_after) in itertools.pairwise(samples):
         if moment <= after:
-            return less + (more - less) * max(0.0, moment - before) / (after - before)
+            return count_before + (count_after - count_before) * max(0.0, moment - before) / (after - before)
     return samples[-1][1]
 
 
 def write_records(path: Path, total: int) -> tuple[int, bytes]:
-    """Write lines of JSON until there are at least `total` bytes; return the number of lines and the last one."""
+    """Write at least `total` bytes of JSON lines; return the number of lines and the last line."""
     notes = [
         f"{number * 7919 % 1009:04d} left at gate {number % 13}, behind the baobab" for number in range(1009)
     ]
-    count = written = 0
+    count = size = 0
     block = [""]
     with path.open("w", encoding="ascii", newline="\n") as file:
-        while written < total:
+        while size < total:
             block = [_line(number, notes[number % 1009]) for number in range(count, count + _BLOCK)]
-            written += file.write("".join(block))
+            size += file.write("".join(block))
             count += _BLOCK
     return count, block[-1].rstrip("\n").encode()
 

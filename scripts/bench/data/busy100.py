@@ -4,9 +4,10 @@ One worker at a time is measured, Java's first. Each FileStreamSource has its ow
 writer appends a line with a timestamp to each file every 100 ms, to ten files at once, 10 ms apart; a polling consumer
 records when each line is in Kafka. After a warm-up of 30 s, the lines of the next 60 s count.
 
-A record's CreateTime divides its latency: Java's source sets it when it polls; in Kraal the producer in the lane sets
-it. Kraal's results also include the stages of a task's cycle from poll to poll, by `/metrics`; the rest of a cycle is
-waiting for the next poll and for the acknowledgement. On average, a line waits half a cycle until its batch starts.
+A record's CreateTime divides its latency. Java's source sets the CreateTime when it polls; in Kraal, the producer in
+the lane sets it. Kraal's results also include the stages of a task's cycle from poll to poll, by `/metrics`; the rest
+of a cycle is waiting for the next poll and for the acknowledgement. On average, a line waits half a cycle until its
+batch starts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.lines import LINE_BYTES
 from scripts.harness.processes import wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS = 100
@@ -55,14 +56,13 @@ class Line:
 class Window:
     """A measurement window of the flow."""
 
-    begun: int
-    """In nanoseconds, as in `Line`."""
-    ended: int
+    start_ns: int
+    end_ns: int
     cores: float
 
     def select(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines written in this window."""
-        return [line for line in lines if self.begun <= line.written < self.ended]
+        return [line for line in lines if self.start_ns <= line.written < self.end_ns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +75,24 @@ class Round:
 
     @property
     def rest_ms(self) -> float:
-        """The rest, whose parts are not measured separately."""
+        """The remaining stages, which are not measured separately."""
         return self.round_ms - self.poll_ms - self.store_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The lines of a whole flow that a consumer received."""
+    """The lines of a flow that a consumer received."""
 
     lines: Sequence[Line]
     """Duplicates are excluded."""
     repeated: int
+    """Number of duplicate lines."""
     ends: Mapping[str, int]
-    """Topic -> offset after its last record."""
+    """The offset after the last record, by topic."""
 
     @property
     def transactions(self) -> int:
-        """Number of transactions that wrote these lines; each ends with a marker, also after the last record."""
+        """Number of transactions that wrote these lines. Each one, including the last, ends with a marker."""
         return sum(self.ends.values()) + len(self.ends) - len(self.lines) - self.repeated
 
 
@@ -127,7 +128,7 @@ def _measure_flow(
     lab: Lab, kind: str, more: Mapping[str, str] | None = None
 ) -> tuple[list[float], Round | None]:
     """Return the results of one worker with `more` settings and, for Kraal, the stages of a cycle."""
-    # restrict `/metrics` to the measurement window
+    # With this window, `/metrics` only covers the measurement.
     extra = {"metrics.sample.window.ms": str(lab.options.times(MEASURED_S, QUICK_S) * 500)}
     worker = lab.start_warm((kind,), extra | dict(more or {}))[kind]
     flow = Flow(lab, worker)
@@ -150,12 +151,12 @@ def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Cas
 
 ROWS: tuple[Row, ...] = (
     ("95 % of lines in Kafka within", "s", Target(limit=0.05)),
-    ("  half of them within", "s", Target()),
+    ("  50 % within", "s", Target()),
     ("  99 % within", "s", Target(limit=0.15)),
     ("  all within", "s", Target()),
-    ("  to the record's own time (Java: polled; Kraal: sent), median", "ms", Target()),
-    ("  from there to the consumer, median", "ms", Target()),
-    ("  processor, the worker and all below it", "cores", Target(limit=0.35)),
+    ("  from append to the record's timestamp (Java: poll; Kraal: send), median", "ms", Target()),
+    ("  from the record's timestamp to the consumer, median", "ms", Target()),
+    ("  CPU, worker and child processes", "cores", Target(limit=0.35)),
 )
 
 
@@ -176,10 +177,10 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
 def measure_window(lab: Lab, worker: Worker) -> Window:
     """Wait for the warm-up and the measurement; return the measurement window."""
     time.sleep(lab.options.times(WARM_S, 5))
-    begun, before = time.time_ns(), worker.process.usage().cpu_s
+    start_ns, before = time.time_ns(), worker.process.usage().cpu_s
     time.sleep(lab.options.times(MEASURED_S, QUICK_S))
-    ended, after = time.time_ns(), worker.process.usage().cpu_s
-    return Window(begun, ended, (after - before) / ((ended - begun) / 1e9))
+    end_ns, after = time.time_ns(), worker.process.usage().cpu_s
+    return Window(start_ns, end_ns, (after - before) / ((end_ns - start_ns) / 1e9))
 
 
 class Flow:
@@ -217,14 +218,14 @@ class Flow:
             worker.rest.create(f"busy-{number}", source_config(file, topic) | dict(extra or {}))
         wait_until(
             f"{count} connectors ran",
-            self._all_run,
+            self._are_all_running,
             timeout_s=START_TIMEOUT_S,
             every_s=0.2,
             program=worker.process,
         )
         self._threads = [
-            threading.Thread(target=self._read, name="reads", daemon=True),
-            threading.Thread(target=self._write, args=(files,), name="writes", daemon=True),
+            threading.Thread(target=self._read, name="reader", daemon=True),
+            threading.Thread(target=self._write, args=(files,), name="writer", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -244,24 +245,24 @@ class Flow:
         self._consumer.close()
         return Received(self._lines, self._repeated, self._ends)
 
-    def _all_run(self) -> bool:
+    def _are_all_running(self) -> bool:
         statuses = self._worker.rest.statuses()
-        mine = [status for name, status in statuses.items() if name.startswith("busy-")]
-        return bool(mine) and all(map(all_running, mine))
+        busy_statuses = [status for name, status in statuses.items() if name.startswith("busy-")]
+        return bool(busy_statuses) and all(map(is_fully_running, busy_statuses))
 
     def _write(self, files: Sequence[Path]) -> None:
-        opened = [os.open(file, os.O_WRONLY | os.O_APPEND) for file in files]
-        begun, number = time.monotonic(), 0
-        while not self._writing.wait(max(0.0, begun + number * INTERVAL_S / GROUPS - time.monotonic())):
-            for file in opened[number % GROUPS :: GROUPS]:
+        descriptors = [os.open(file, os.O_WRONLY | os.O_APPEND) for file in files]
+        start_s, number = time.monotonic(), 0
+        while not self._writing.wait(max(0.0, start_s + number * INTERVAL_S / GROUPS - time.monotonic())):
+            for file in descriptors[number % GROUPS :: GROUPS]:
                 os.write(file, make_stamped_line(self._sent, time.time_ns()))
                 self._sent += 1
             number += 1
-        for file in opened:
+        for file in descriptors:
             os.close(file)
 
     def _read(self) -> None:
-        seen = set[int]()
+        received_numbers = set[int]()
         while not self._reading.is_set():
             message: Any = self._consumer.poll(0.1)
             if message is None or message.error() is not None:
@@ -269,10 +270,10 @@ class Flow:
             arrived = time.time_ns()
             number, written = read_stamp(message.value())
             self._ends[message.topic()] = message.offset() + 1
-            if number in seen:
+            if number in received_numbers:
                 self._repeated += 1
             else:
-                seen.add(number)
+                received_numbers.add(number)
                 self._lines.append(Line(written, message.timestamp()[1] * 1_000_000, arrived))
 
 
@@ -287,15 +288,15 @@ def read_stamp(value: bytes) -> tuple[int, int]:
     return int(number), int(written)
 
 
-def _make_stage_cases(each: Round) -> list[Case]:
+def _make_stage_cases(stages: Round) -> list[Case]:
     """Return a case for each stage of a task's cycle."""
     return [
         Case(name, "ms", [], [value])
         for name, value in (
-            ("  a task's round, from poll to poll", each.round_ms),
-            ("    its poll", each.poll_ms),
-            ("    offsets are stored", each.store_ms),
-            ("    waiting for the next poll, and for the acknowledgement", each.rest_ms),
+            ("  cycle of a task, from poll to poll", stages.round_ms),
+            ("    poll", stages.poll_ms),
+            ("    offset commit", stages.store_ms),
+            ("    wait for the next poll and the acknowledgement", stages.rest_ms),
         )
     ]
 

@@ -1,4 +1,4 @@
-"""`busy100-exactly-once`: 100 file connectors, ten lines a second for each, with exactly-once delivery.
+"""`busy100-exactly-once`: 100 file connectors with ten lines a second each and exactly-once delivery.
 
 The flow is that of `busy100`; the worker is a cluster of its own with `exactly.once.source.support=enabled`, and the
 consumer reads only committed records. A duplicate line fails the benchmark. The number of lines per transaction is
@@ -15,7 +15,7 @@ from scripts.harness.processes import ScriptFailed
 
 ROWS: tuple[busy100.Row, ...] = (
     *((name, unit, Target(limit=0.6) if unit == "cores" else Target()) for name, unit, _ in busy100.ROWS),
-    ("  lines in a transaction, mean", "lines", Target()),
+    ("  lines per transaction, mean", "lines", Target()),
 )
 
 

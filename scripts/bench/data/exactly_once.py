@@ -1,10 +1,10 @@
 """`exactly-once`: a file into one partition, through sources with exactly-once delivery.
 
-Both workers are distributed ones, each a cluster of its own with `exactly.once.source.support=enabled`, and warm; the
+Both workers are warm, distributed, and each a cluster of its own with `exactly.once.source.support=enabled`; the
 connectors have `exactly.once.support=required`. Producer settings and transaction boundaries are the defaults: a
 transaction for each poll. The transfer is complete when a consumer with `isolation.level=read_committed` can
 read the last line; its end offset is fetched every 20 ms. Records/s is lines divided by the time since the task's first
-RUNNING in the status topic, because the first transaction may have much of the file. "from create" starts with the
+RUNNING in the status topic, because the first transaction may have much of the file. "From creation" starts with the
 POST. After each round the topic must have the file's lines, each once, in order.
 """
 
@@ -37,9 +37,9 @@ def run(lab: Lab) -> list[Case]:
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("exactly-once")
-        committed, begun = CommittedLines(lab.reader(topic), lines), time.time()
+        committed, start_s = CommittedLines(lab.reader(topic), lines), time.time()
         _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR, committed.count)
-        seconds = committed.all_at - first_running(clusters[kind].statuses.since(begun))
+        seconds = committed.complete_at - first_running(clusters[kind].statuses.since(start_s))
         check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create, lines / committed.markers]
 
@@ -52,8 +52,8 @@ def run(lab: Lab) -> list[Case]:
     rates, creates, sizes = ((column("java", index), column("kraal", index)) for index in range(3))
     return [
         Case("exactly once", "records/s", *rates, more_is_better=True, wanted=Target(ratio=3.0)),
-        Case("  from create until all are committed", "s", *creates),
-        Case("  lines in a transaction, mean", "lines", *sizes, more_is_better=True),
+        Case("  from creation until all records are committed", "s", *creates),
+        Case("  lines per transaction, mean", "lines", *sizes, more_is_better=True),
     ]
 
 
@@ -74,13 +74,13 @@ class CommittedLines:
         """Use a consumer that reads only committed records; nothing is read until `count`."""
         self._reader = reader
         self._lines = lines
-        self.all_at = 0.0
-        """Wall-clock time at which the check began that returned all lines."""
+        self.complete_at = 0.0
+        """Wall-clock start time of the check that returned all lines."""
         self.markers = 0
-        """Number of offsets without a line at that time; each is the marker of a transaction."""
+        """Number of offsets without a line at that time, each of which is a transaction marker."""
 
     def count(self) -> int:
-        """Return the number of lines; while some are missing, it may include transaction markers."""
+        """Return the number of lines, which may include transaction markers as long as lines are missing."""
         now, end = time.time(), self._reader.end()
         if end <= self._lines:
             return min(end, self._lines - 1)  # at least one offset is a transaction marker
@@ -88,7 +88,7 @@ class CommittedLines:
         last = self._reader.next(FETCH_S)
         if last is None or parse_number(last) + 1 < self._lines:
             return self._lines - 1
-        self.all_at, self.markers = now, end - self._lines
+        self.complete_at, self.markers = now, end - self._lines
         return self._lines
 
 

@@ -1,11 +1,11 @@
 """`java-plugins`: Java's own file connectors as plugins, on a Java worker and on Kraal.
 
-Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`: a directory with the jar of
-Kafka's file connectors. Kraal runs them in its JVM of Java plugins, so the target is to be no slower than Java. Both
+Both workers are distributed, each a cluster of its own, with the same `plugin.path`: a directory with the jar of
+Kafka's file connectors. Kraal runs them in its JVM of Java plugins, so the target is a ratio of at least 1. Both
 are warm and idle; the warm-up fails unless Kraal's JVM of Java plugins has the files of both connectors open.
 Records/s of sources is measured as in `source`, with the transforms and converter of `transforms` in the second row,
-and of sinks as in `sink`. The topic that sinks read was filled by the first measurement;
-sinks run some rounds before they are measured.
+and of sinks as in `sink`. The sinks read a topic that the first measurement filled, and run
+several unmeasured rounds first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(lab: Lab) -> list[Case]:
     topics: list[str] = []
     cases = []
     for name, measure, rounds in (
-        ("FileStreamSource out of the box", _measure_source(lab, file, lines, topics), 3),
+        ("FileStreamSource with default settings", _measure_source(lab, file, lines, topics), 3),
         ("FileStreamSource with transforms and JsonConverter", _measure_transforms(lab, file, lines), 3),
         ("FileStreamSink", _measure_sink(lab, file, lines, topics), SINK_ROUNDS),
     ):

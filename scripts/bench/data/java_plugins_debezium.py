@@ -1,6 +1,6 @@
 """`java-plugins-debezium`: Debezium's PostgreSQL source as a Java plugin, on a Java worker and on Kraal.
 
-Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
+Both workers are distributed, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
 PostgreSQL server has the tables. The snapshot is that of a table of 1,000,000 rows; records/s is rows divided by the
 time between the last end offset of the empty topic and the first one of the full topic, with JsonConverter, with and
 without schemas. The first topics of both sides must have the same records except for times and names. Then rows are
@@ -35,9 +35,9 @@ WARM_UP_ROWS: Final = 50_000
 WARM_UPS: Final = 20
 MIN_INTERVAL_S: Final = 0.02
 IDLE_S: Final = 30.0
-COMPARED: Final = 1000
+COMPARED_RECORDS: Final = 1000
 POLL_MS: Final = 10
-"""Debezium's poll interval without changes; its default of half a second would hide the latency of the worker."""
+"""Debezium's poll interval. With the default of half a second, it would hide the latency of the worker."""
 NO_DATA: Final = {"snapshot.mode": "no_data"}
 SERVER: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
 TABLE: Final = """
@@ -58,33 +58,33 @@ def run(lab: Lab) -> list[Case]:
         database.ask(TABLE.format(name="orders", rows=rows) + TABLE.format(name="warm", rows=WARM_UP_ROWS))
         workers = _start_workers(lab, database)
         cases = [
-            _snapshot(lab, database, workers, rows, schemas=True),
-            _snapshot(lab, database, workers, rows, schemas=False),
+            _measure_snapshot(lab, database, workers, rows, schemas=True),
+            _measure_snapshot(lab, database, workers, rows, schemas=False),
         ]
         with ExitStack() as stack:
-            delays = _delays(
+            latencies = _measure_latencies(
                 lab, {kind: _Rows(lab, worker, database, kind, stack) for kind, worker in workers.items()}
             )
-        empty = _cores(lab, workers)
+        idle_cores = _measure_cores(lab, workers)
         with ExitStack() as stack:
             for worker in workers.values():
-                topic = stack.enter_context(_connector(lab, worker, database, "warm", NO_DATA))
+                topic = stack.enter_context(_run_connector(lab, worker, database, "warm", NO_DATA))
                 _wait_until_streaming(database, worker, topic)
-            busy = _cores(lab, workers)
+            busy_cores = _measure_cores(lab, workers)
     return [
         *cases,
         Case(
-            "row inserted until consumed, median",
+            "latency of a row, insert to consumer, median",
             "ms",
-            delays.get("java", []),
-            delays.get("kraal", []),
+            latencies.get("java", []),
+            latencies.get("kraal", []),
             wanted=Target(ratio=0.83),
         ),
         Case(
-            "one idle connector: processor, beyond the same worker without",
+            "one idle connector: additional CPU",
             "cores",
-            [max(busy["java"] - empty["java"], 0.0)] if "java" in busy else [],
-            [max(busy["kraal"] - empty["kraal"], 0.0)] if "kraal" in busy else [],
+            [max(busy_cores["java"] - idle_cores["java"], 0.0)] if "java" in busy_cores else [],
+            [max(busy_cores["kraal"] - idle_cores["kraal"], 0.0)] if "kraal" in busy_cores else [],
             wanted=Target(limit=0.03),
         ),
     ]
@@ -105,7 +105,7 @@ def _start_workers(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
         wait_until_ready(kind, worker)
         say(f"warming up: {kind}")
         for schemas in (True, False):
-            with _connector(lab, worker, database, "warm", _schemas(schemas)) as topic:
+            with _run_connector(lab, worker, database, "warm", _make_schema_settings(schemas)) as topic:
                 _measure_filling(worker, lab.reader(topic).end, WARM_UP_ROWS)
         if kind == "kraal" and not any(PROCESS in process.cmdline() for process in worker.process.tree()):
             raise ScriptFailed(f"{worker.name} has no JVM of Java plugins.")
@@ -115,7 +115,7 @@ def _start_workers(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
 
 
 @contextmanager
-def _connector(
+def _run_connector(
     lab: Lab, worker: Worker, database: PostgreSQL, table: str, extra: Mapping[str, str]
 ) -> Iterator[str]:
     """Run a connector with its own replication slot for a table; yield its topic."""
@@ -149,7 +149,7 @@ def _connector(
     worker.rest.delete(name)
 
 
-def _schemas(enabled: bool) -> dict[str, str]:  # noqa: FBT001 - the value of two keys
+def _make_schema_settings(enabled: bool) -> dict[str, str]:  # noqa: FBT001 - the value of two keys
     return {f"{part}.converter.schemas.enable": str(enabled).lower() for part in ("key", "value")}
 
 
@@ -157,7 +157,7 @@ def _wait_until_streaming(database: PostgreSQL, worker: Worker, topic: str) -> N
     slot = f"s_{topic.partition('.')[0].replace('-', '_')}"
     sql = f"SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = '{slot}'"  # noqa: S608
     wait_until(
-        f"{worker.name} followed {slot}",
+        f"{worker.name} streamed from {slot}",
         lambda: bool(database.ask(sql)),
         timeout_s=START_TIMEOUT_S,
         program=worker.process,
@@ -166,18 +166,18 @@ def _wait_until_streaming(database: PostgreSQL, worker: Worker, topic: str) -> N
 
 def _measure_filling(worker: Worker, count: Callable[[], int], rows: int) -> float:
     """Return the seconds between the last end offset of the empty topic and the first one of the full topic."""
-    begun = empty = now = time.monotonic()
+    start_s = idle_cores = now = time.monotonic()
     while (end := count()) < rows:
         now = time.monotonic()
         if end == 0:
-            empty = now
-        if now - begun > TRANSFER_TIMEOUT_S or not worker.process.alive:
+            idle_cores = now
+        if now - start_s > TRANSFER_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} sent {end} of {rows} rows; see {worker.process.log}.")
         time.sleep(POLL_INTERVAL_S)
-    return time.monotonic() - empty
+    return time.monotonic() - idle_cores
 
 
-def _snapshot(
+def _measure_snapshot(
     lab: Lab, database: PostgreSQL, workers: dict[str, Worker], rows: int, *, schemas: bool
 ) -> Case:
     """Measure the snapshot of a table."""
@@ -187,11 +187,11 @@ def _snapshot(
 
     def measure(kind: str, worker: Worker) -> list[float]:
         lab.settle()
-        with _connector(lab, worker, database, "orders", _schemas(schemas)) as topic:
+        with _run_connector(lab, worker, database, "orders", _make_schema_settings(schemas)) as topic:
             reader = lab.reader(topic)
             seconds = _measure_filling(worker, reader.end, rows)
             if kind not in first:
-                first[kind] = _records(reader, topic)
+                first[kind] = _read_records(reader, topic)
                 if any(records != first[kind] for records in first.values()):
                     raise ScriptFailed("Java's and Kraal's topics differ.")
         return [rows / seconds]
@@ -201,31 +201,33 @@ def _snapshot(
     return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=1.2))
 
 
-def _records(reader: Reader, topic: str) -> list[Any]:
+def _read_records(reader: Reader, topic: str) -> list[Any]:
     """Return the first records without the fields that differ between runs."""
     reader.seek(0)
     prefix = topic.partition(".")[0]
-    values = [reader.next(START_TIMEOUT_S) or b"" for _ in range(COMPARED)]
-    return [_remove_moments(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
+    values = [reader.next(START_TIMEOUT_S) or b"" for _ in range(COMPARED_RECORDS)]
+    return [_remove_volatile_fields(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
 
 
-def _remove_moments(value: Any) -> Any:
+def _remove_volatile_fields(value: Any) -> Any:
     if isinstance(value, dict):
-        moments = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "snapshot")
-        return {key: _remove_moments(each) for key, each in value.items() if key not in moments}
-    return [_remove_moments(each) for each in value] if isinstance(value, list) else value
+        volatile_fields = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "snapshot")
+        return {
+            key: _remove_volatile_fields(each) for key, each in value.items() if key not in volatile_fields
+        }
+    return [_remove_volatile_fields(each) for each in value] if isinstance(value, list) else value
 
 
 class _Rows:
     """A connector that captures its own table, a connection that inserts rows, and a consumer at the topic's end."""
 
     def __init__(self, lab: Lab, worker: Worker, database: PostgreSQL, kind: str, stack: ExitStack) -> None:
-        """Start them; `stack` stops them."""
+        """Start the connector, the connection and the consumer; `stack` stops them."""
         self._worker, self._table, self._number = worker, f"rows_{kind}", 0
         database.ask(f"CREATE TABLE {self._table} (id bigint PRIMARY KEY, name text)")
         self._send = stack.enter_context(database.session())
         settings = NO_DATA | {"poll.interval.ms": str(POLL_MS)}
-        topic = stack.enter_context(_connector(lab, worker, database, self._table, settings))
+        topic = stack.enter_context(_run_connector(lab, worker, database, self._table, settings))
         _wait_until_streaming(database, worker, topic)
         self._reader = lab.reader(topic)
         self._reader.seek(0)
@@ -235,34 +237,34 @@ class _Rows:
         self._number += 1
         while self._reader.next(0.0):  # no record is due; the poll makes the consumer fetch now
             pass
-        begun = time.monotonic()
+        start_s = time.monotonic()
         self._send(f"INSERT INTO {self._table} VALUES ({self._number}, 'a name');")  # noqa: S608
         value = self._reader.next(START_TIMEOUT_S)
         if value is None or json.loads(value)["payload"]["after"]["id"] != self._number:
             raise ScriptFailed(f"{self._worker.name} sent {value!r} instead of row {self._number}.")
-        return time.monotonic() - begun
+        return time.monotonic() - start_s
 
 
-def _delays(lab: Lab, lines: dict[str, _Rows]) -> dict[str, list[float]]:
-    delays: dict[str, list[float]] = {kind: [] for kind in lines}
+def _measure_latencies(lab: Lab, rows_by_kind: dict[str, _Rows]) -> dict[str, list[float]]:
+    latencies: dict[str, list[float]] = {kind: [] for kind in rows_by_kind}
     for number in range(WARM_UPS + lab.options.times(200, 20)):
-        for kind, line in lines.items():
+        for kind, rows in rows_by_kind.items():
             time.sleep(MIN_INTERVAL_S + number * GOLDEN % 0.1)
-            milliseconds = line.delay() * 1000
+            milliseconds = rows.delay() * 1000
             if number >= WARM_UPS:
-                delays[kind].append(milliseconds)
-    say("delays are measured")
-    return delays
+                latencies[kind].append(milliseconds)
+    say("measured the latencies")
+    return latencies
 
 
-def _cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
+def _measure_cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
     """Return the number of cores that each idle worker uses, measured on both at once."""
     for worker in workers.values():
         wait_until_idle(worker)
     time.sleep(lab.options.times(5, 2))
     before = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
-    begun = time.monotonic()
+    start_s = time.monotonic()
     time.sleep(lab.options.times(int(IDLE_S), 5))
     after = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
-    elapsed_s = time.monotonic() - begun
+    elapsed_s = time.monotonic() - start_s
     return {kind: (after[kind] - before[kind]) / elapsed_s for kind in workers}

@@ -1,10 +1,11 @@
 """`latency`: latency of single records through an idle source and an idle sink, and the cost of 100 idle tasks.
 
-All on the same two workers with default settings. The latency of a source is from appending a line to an idle file
-until a polling consumer receives it; that of a sink is from sending a record to the topic of an idle FileStreamSink
-until the file, checked every millisecond, has it. They are spread evenly over the phases of the poll loops, one worker
-at a time. Then 100 idle FileStreamSource connectors are created on each; after a pause, the CPU time of each process
-tree, worker and Spark together, is measured for 30 s on both at once, and its resident memory at the end.
+All measurements use the same two workers with default settings. The latency of a source is from appending a line to an
+idle file until a polling consumer receives it; that of a sink is from sending a record to the topic of an idle
+FileStreamSink until the file, checked every millisecond, has it. The records are spread evenly over the phases of the
+poll loops, one worker at a time. Then 100 idle FileStreamSource connectors are created on each; after a pause, the CPU
+time of each process tree, worker and Spark together, is measured for 30 s on both at once, and its resident memory at
+the end.
 """
 
 from __future__ import annotations
@@ -21,39 +22,39 @@ from scripts.bench.lab import Lab, say, sink_config, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.lines import size
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.rest import all_running
+from scripts.harness.rest import is_fully_running
 from scripts.harness.topics import Reader
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 WARM_UPS = 5
 IDLE_S = 1.2
-"""Minimum time between two records, after which Kraal polls an idle source at its lowest rate."""
+"""Minimum time between two records. After this time, Kraal polls an idle source at its lowest rate."""
 IDLE_CONNECTORS = 100
 
 
 def run(lab: Lab) -> list[Case]:
     """Measure the latency of single records, then the cost of idle tasks."""
     workers = lab.start_warm(lab.options.sides)
-    lines = _delays(lab, {kind: _Tail(lab, worker) for kind, worker in workers.items()})
-    records = _delays(lab, {kind: _Sink(lab, worker) for kind, worker in workers.items()})
+    lines = _measure_latencies(lab, {kind: _Tail(lab, worker) for kind, worker in workers.items()})
+    records = _measure_latencies(lab, {kind: _Sink(lab, worker) for kind, worker in workers.items()})
     cores, memory = _measure_idle(lab, workers)
     return [
         Case(
-            "line appended until consumed, median",
+            "source latency, append to consumer, median",
             "ms",
             lines.get("java", []),
             lines.get("kraal", []),
             wanted=Target(limit=30),
         ),
         Case(
-            "record for an idle sink until it is in the file, median",
+            "sink latency, send to file, median",
             "ms",
             records.get("java", []),
             records.get("kraal", []),
             wanted=Target(limit=10),
         ),
         Case(
-            "100 idle tasks: processor",
+            "100 idle tasks: CPU",
             "cores",
             cores.get("java", []),
             cores.get("kraal", []),
@@ -77,18 +78,18 @@ class _Probe(Protocol):
         """Delete the connector."""
 
 
-def _delays(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list[float]]:
-    delays: dict[str, list[float]] = {kind: [] for kind in probes}
+def _measure_latencies(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list[float]]:
+    latencies: dict[str, list[float]] = {kind: [] for kind in probes}
     for number in range(WARM_UPS + lab.options.times(50, 10)):
         for kind, probe in probes.items():
             time.sleep(IDLE_S + number * GOLDEN % 1.0)
             milliseconds = probe.delay() * 1000
             if number >= WARM_UPS:
-                delays[kind].append(milliseconds)
+                latencies[kind].append(milliseconds)
     for probe in probes.values():
         probe.close()
-    say("delays are measured")
-    return delays
+    say("measured the latencies")
+    return latencies
 
 
 class _Tail:
@@ -116,11 +117,11 @@ class _Tail:
         line = f"line {self._number}".encode()
         while self._reader.next(0.0):  # no record is due; the poll makes the consumer fetch now
             pass
-        begun = time.monotonic()
+        start_s = time.monotonic()
         os.write(self._file, line + b"\n")
         if (received := self._expect(20.0)) != line:
             raise ScriptFailed(f"{self._worker.name} sent {received!r} instead of {line!r}.")
-        return time.monotonic() - begun
+        return time.monotonic() - start_s
 
     def _expect(self, timeout_s: float) -> bytes:
         value = self._reader.next(timeout_s)
@@ -146,13 +147,15 @@ class _Sink:
     def close(self) -> None:
         self._worker.rest.delete("idle-sink")
         if self._file.read_bytes() != self._written:
-            raise ScriptFailed(f"The idle sink's file of {self._worker.name} differs from the records sent.")
+            raise ScriptFailed(
+                f"The file of the idle sink of {self._worker.name} differs from the sent records."
+            )
 
     def delay(self) -> float:
         """Send a record; return the seconds until the file has it."""
         line = b"record %d" % len(self._written)
         self._written += line + b"\n"
-        begun = time.monotonic()
+        start_s = time.monotonic()
         self._producer.produce(self._topic, line)
         wait_until(
             f"{self._worker.name} had written a record",
@@ -161,7 +164,7 @@ class _Sink:
             every_s=0.001,
             program=self._worker.process,
         )
-        delay = time.monotonic() - begun
+        delay = time.monotonic() - start_s
         self._producer.flush(10)
         return delay
 
@@ -177,10 +180,10 @@ def _measure_idle(
     time.sleep(lab.options.times(15, 5))
     seconds = lab.options.times(30, 10)
     before = {kind: worker.process.usage() for kind, worker in workers.items()}
-    begun = time.monotonic()
+    start_s = time.monotonic()
     time.sleep(seconds)
     after = {kind: worker.process.usage() for kind, worker in workers.items()}
-    elapsed_s = time.monotonic() - begun
+    elapsed_s = time.monotonic() - start_s
     cores = {kind: [(after[kind].cpu_s - before[kind].cpu_s) / elapsed_s] for kind in workers}
     memory = {kind: [after[kind].resident_bytes / 1e9] for kind in workers}
     say(f"{count} idle tasks on each for {elapsed_s:.0f} s")
@@ -193,13 +196,13 @@ def create_idle(lab: Lab, worker: Worker, topic: str, count: int) -> None:
     for name in names:
         worker.rest.create(name, source_config(lab.file(1), topic))
 
-    def all_run() -> bool:
+    def are_all_running() -> bool:
         statuses = worker.rest.statuses()
-        return all(name in statuses and all_running(statuses[name]) for name in names)
+        return all(name in statuses and is_fully_running(statuses[name]) for name in names)
 
     wait_until(
         "all idle connectors were RUNNING",
-        all_run,
+        are_all_running,
         timeout_s=START_TIMEOUT_S,
         every_s=0.2,
         program=worker.process,

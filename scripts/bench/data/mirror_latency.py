@@ -26,7 +26,7 @@ from scripts.harness.workers import Worker
 PARTITIONS = 2
 IDLE_CONNECTORS = 20
 SLOTS = {"spark.master": "local[4]"}
-"""Two slots for the partitions and two for all other tasks; ignored by Java."""
+"""Worker property with two slots for the partitions and two for all other tasks; Java ignores it."""
 INTERVAL_S = 0.05
 BATCHES = 3.3
 DRAIN_TIMEOUT_S = 60.0
@@ -44,32 +44,32 @@ def run(lab: Lab) -> list[Case]:
         mirror.warm_up(producer)
     say(f"records flow through {len(mirrors)}, for {batch_s * BATCHES:.0f} s")
     _send(producer, mirrors, round(batch_s * BATCHES / INTERVAL_S))
-    delays = {kind: mirror.close() for kind, mirror in mirrors.items()}
-    what = f"record in the source until in the target, over {math.floor(BATCHES)} batches"
-    java, kraal = delays.get("java", []), delays.get("kraal", [])
+    latencies = {kind: mirror.close() for kind, mirror in mirrors.items()}
+    label = f"latency from source to target, over {math.floor(BATCHES)} batches"
+    java, kraal = latencies.get("java", []), latencies.get("kraal", [])
     return [
-        Case(f"{what}, median", "ms", _median(java), _median(kraal), wanted=Target(ratio=1.0)),
+        Case(f"{label}, median", "ms", _median(java), _median(kraal), wanted=Target(ratio=1.0)),
         Case(
             "  99th percentile", "ms", _percentile_99(java), _percentile_99(kraal), wanted=Target(ratio=1.0)
         ),
-        Case("  the longest", "ms", [max(java)] if java else [], [max(kraal)] if kraal else []),
+        Case("  maximum", "ms", [max(java)] if java else [], [max(kraal)] if kraal else []),
     ]
 
 
-def _median(delays: list[float]) -> list[float]:
-    return [statistics.median(delays)] if delays else []
+def _median(latencies: list[float]) -> list[float]:
+    return [statistics.median(latencies)] if latencies else []
 
 
-def _percentile_99(delays: list[float]) -> list[float]:
-    return [percentile(delays, 99)] if delays else []
+def _percentile_99(latencies: list[float]) -> list[float]:
+    return [percentile(latencies, 99)] if latencies else []
 
 
 def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:
     """Send the given number of records to each side, with the sides half an interval apart."""
-    begun_s = time.monotonic()
+    start_s = time.monotonic()
     for number in range(count):
         for index, mirror in enumerate(mirrors.values()):
-            due_s = begun_s + (number + index / len(mirrors)) * INTERVAL_S
+            due_s = start_s + (number + index / len(mirrors)) * INTERVAL_S
             time.sleep(max(0.0, due_s - time.monotonic()))
             mirror.send(producer)
     producer.flush(DRAIN_TIMEOUT_S)
@@ -83,8 +83,8 @@ class _Mirror:
         self._topic = lab.new_name("mirrored")
         self._count = 0
         self._in_flight: dict[bytes, float] = {}
-        self._delays: list[float] = []
-        self._ended = threading.Event()
+        self._latencies: list[float] = []
+        self._stopped = threading.Event()
         copy = f"{kind}.{self._topic}"
         for topic in (self._topic, copy):
             create_topic(lab.bootstrap, topic, partitions=PARTITIONS)
@@ -111,20 +111,20 @@ class _Mirror:
         producer.poll(0)
 
     def warm_up(self, producer: Producer) -> None:
-        """Send some records and discard their latencies."""
+        """Send 40 records and discard their latencies."""
         for _ in range(40):
             self.send(producer)
             self._await_records()
-        self._delays.clear()
+        self._latencies.clear()
 
     def close(self) -> list[float]:
         """Wait for the records in flight; return the latencies of all records in milliseconds."""
         self._await_records()
-        self._ended.set()
+        self._stopped.set()
         self._thread.join(DRAIN_TIMEOUT_S)
         self._consumer.close()
         self._worker.rest.delete("mirror")
-        return self._delays
+        return self._latencies
 
     def _await_records(self) -> None:
         wait_until(
@@ -135,14 +135,14 @@ class _Mirror:
         )
 
     def _read(self) -> None:
-        while not self._ended.is_set():
+        while not self._stopped.is_set():
             message: Any = self._consumer.poll(0.1)
             if message is None or message.error() is not None:
                 continue
             now_s = time.monotonic()
-            begun_s = self._in_flight.get(message.value())
-            if begun_s is not None:  # else it is a duplicate
-                self._delays.append((now_s - begun_s) * 1000)
+            sent_s = self._in_flight.get(message.value())
+            if sent_s is not None:  # else it is a duplicate
+                self._latencies.append((now_s - sent_s) * 1000)
                 del self._in_flight[message.value()]
 
 

@@ -21,19 +21,19 @@ RECORDS, CONNECTORS = 100_000, 100
 
 
 def run(lab: Lab) -> list[Case]:
-    """Start workers of both kinds with a full and with an empty topic, in turns."""
+    """Start workers of both kinds with a full and with an empty config topic, in turns."""
     rows: dict[tuple[str, bool], list[float]] = {}
     for number in range(lab.options.times(3, 1)):
         for kind in lab.options.sides if number % 2 == 0 else reversed(lab.options.sides):
-            for full in (False, True):
-                seconds = _measure_start(lab, kind, RECORDS if full else 0)
-                rows.setdefault((kind, full), []).append(seconds)
-                say(f"{kind}, {'full' if full else 'empty'}: {seconds:.2f} s")
+            for is_full in (False, True):
+                seconds = _measure_start(lab, kind, RECORDS if is_full else 0)
+                rows.setdefault((kind, is_full), []).append(seconds)
+                say(f"{kind}, {'full' if is_full else 'empty'}: {seconds:.2f} s")
     return [
-        Case(name, "s", rows.get(("java", full), []), rows.get(("kraal", full), []), wanted=wanted)
-        for name, full, wanted in (
+        Case(name, "s", rows.get(("java", is_full), []), rows.get(("kraal", is_full), []), wanted=wanted)
+        for name, is_full, wanted in (
             (f"start with {RECORDS:,} records", True, Target(limit=10.0)),
-            ("start with none", False, Target()),
+            ("start with an empty topic", False, Target()),
         )
     ]
 
@@ -44,7 +44,7 @@ def _measure_start(lab: Lab, kind: str, records: int) -> float:
     directory = lab.directory / group
     directory.mkdir()
     lab.settle()
-    begun = time.monotonic()
+    start_s = time.monotonic()
     worker = distributed(kind, lab.bootstrap, directory, group=group)
     try:
         wait_until(
@@ -54,7 +54,7 @@ def _measure_start(lab: Lab, kind: str, records: int) -> float:
             every_s=0.010,
             program=worker.process,
         )
-        return time.monotonic() - begun
+        return time.monotonic() - start_s
     finally:
         worker.stop()
 
@@ -65,23 +65,23 @@ def _fill(lab: Lab, topic: str, records: int) -> list[str]:
     names = [f"old-{number:03d}" for number in range(CONNECTORS)]
     config = source_config(lab.directory / "none", "none")
     producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 20, "log_level": 2})
-    turn = []
+    records_per_turn = []
     for name in names:
-        named = config | {"name": name}
-        turn += [
-            (f"connector-{name}", {"properties": named}),
-            (f"task-{name}-0", {"properties": named | {"task.class": "FileStreamSourceTask"}}),
+        config_with_name = config | {"name": name}
+        records_per_turn += [
+            (f"connector-{name}", {"properties": config_with_name}),
+            (f"task-{name}-0", {"properties": config_with_name | {"task.class": "FileStreamSourceTask"}}),
             (f"commit-{name}", {"tasks": 1}),
         ]
-    last = [(f"target-state-{name}", {"state": "PAUSED", "state.v2": "STOPPED"}) for name in names]
-    count = records - len(last)
+    target_states = [(f"target-state-{name}", {"state": "PAUSED", "state.v2": "STOPPED"}) for name in names]
+    count = records - len(target_states)
     for number in range(count):
-        key, value = turn[number % len(turn)]
+        key, value = records_per_turn[number % len(records_per_turn)]
         _send(producer, topic, key, value)
-    for key, value in last:
+    for key, value in target_states:
         _send(producer, topic, key, value)
     if producer.flush(60):
-        raise ScriptFailed(f"{topic} could not be filled.")
+        raise ScriptFailed(f"Failed to fill the topic {topic}.")
     return names
 
 

@@ -1,4 +1,4 @@
-"""`sink`: one partition into one file, and into a directory.
+"""`sink`: from one partition to one file, and to a directory.
 
 Java's FileStreamSource fills the topics once, with its producer's defaults and with lz4. Both workers are up and
 warm. Records/s is records divided by the time from the POST that creates the connector until the file has its full
@@ -27,12 +27,12 @@ def run(lab: Lab) -> list[Case]:
     lines = lab.options.lines()
     file = lab.file(lines)
     expected = sha256(file)
-    filler = lab.start_warm(("java",))["java"]
-    plain, packed = (
-        _fill_topic(lab, filler, file, {}),
-        _fill_topic(lab, filler, file, {"compression.type": "lz4"}),
+    source_worker = lab.start_warm(("java",))["java"]
+    plain, compressed = (
+        _fill_topic(lab, source_worker, file, {}),
+        _fill_topic(lab, source_worker, file, {"compression.type": "lz4"}),
     )
-    workers = {"java": filler} if "java" in lab.options.sides else {}
+    workers = {"java": source_worker} if "java" in lab.options.sides else {}
     if "kraal" in lab.options.sides:
         workers |= lab.start_warm(("kraal",))
 
@@ -46,8 +46,8 @@ def run(lab: Lab) -> list[Case]:
 
     cases = []
     for name, measure, wanted in (
-        ("topic as Java's producer leaves it", to_file(plain), Target(ratio=1.5)),
-        ("topic in lz4", to_file(packed), Target()),
+        ("topic with default producer settings", to_file(plain), Target(ratio=1.5)),
+        ("topic compressed with lz4", to_file(compressed), Target()),
         ("SparkSink to a directory", to_folder, Target(ratio=1.8)),
     ):
         say(name)
@@ -57,12 +57,12 @@ def run(lab: Lab) -> list[Case]:
     return cases
 
 
-def _fill_topic(lab: Lab, filler: Worker, file: Path, settings: Mapping[str, str]) -> str:
+def _fill_topic(lab: Lab, source_worker: Worker, file: Path, settings: Mapping[str, str]) -> str:
     """Send `file` to a new topic with these producer settings; return the topic."""
     say(f"filling a topic with {dict(settings) or 'default settings'}")
     topic = lab.topic("sink")
     overrides = {f"producer.override.{key}": value for key, value in settings.items()}
-    transfer(lab, filler, file, topic, lab.options.lines(), overrides)
+    transfer(lab, source_worker, file, topic, lab.options.lines(), overrides)
     return topic
 
 
@@ -84,7 +84,7 @@ def _drain_to_directory(lab: Lab, worker: Worker, topic: str, lines: int, expect
     }  # fmt: skip
     seconds = drain(lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * ON_DISK)
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.txt")):  # their names sort by offset
+    for path in sorted(folder.glob("*.txt")):  # sorted by name, the files are in offset order
         digest.update(path.read_bytes())
         path.unlink()
     if digest.hexdigest() != expected:
@@ -95,20 +95,20 @@ def _drain_to_directory(lab: Lab, worker: Worker, topic: str, lines: int, expect
 
 
 def drain(
-    lab: Lab, worker: Worker, config: Mapping[str, str], written: Callable[[], int], wanted: int
+    lab: Lab, worker: Worker, config: Mapping[str, str], get_size: Callable[[], int], expected_bytes: int
 ) -> float:
-    """Run a new sink until `written` returns the expected number of bytes; return the seconds since its POST."""
+    """Run a new sink until `get_size` returns the expected number of bytes; return the seconds since its POST."""
     connector = lab.new_name("sink")
     lab.settle()
-    begun = time.monotonic()
+    start_s = time.monotonic()
     worker.rest.create(connector, config)
     wait_until(
-        f"{worker.name} had written {wanted} bytes",
-        lambda: written() >= wanted,
+        f"{worker.name} had written {expected_bytes} bytes",
+        lambda: get_size() >= expected_bytes,
         timeout_s=TRANSFER_TIMEOUT_S,
         every_s=0.010,
         program=worker.process,
     )
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start_s
     worker.rest.delete(connector)
     return seconds

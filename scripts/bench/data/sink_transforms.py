@@ -1,4 +1,4 @@
-"""`sink-transforms`: JSON through ReplaceField, Cast and MaskField, out of one partition.
+"""`sink-transforms`: JSON records from one partition through ReplaceField, Cast and MaskField.
 
 Measured as `sink`, from the POST until all lines are written. With schemas, each record is in an envelope with the same
 schema, and the files must have the expected lines. Without schemas, Java prints the fields in the order of its hash
@@ -54,22 +54,22 @@ SCHEMA = {
 def run(lab: Lab) -> list[Case]:
     """Fill two topics, then measure each of them on both sides."""
     count = lab.options.lines() // 3
-    say("filling")
+    say("filling the topics")
     topics = {envelopes: _fill_topic(lab, count, envelopes=envelopes) for envelopes in (True, False)}
     workers = lab.start_warm(lab.options.sides)
     total, expected = _compute_expected(count)
 
     def with_schemas(_kind: str, worker: Worker) -> list[float]:
-        return [count / _to_file(lab, worker, CHAIN, topics[True], total, expected)]
+        return [count / _write_file(lab, worker, CHAIN, topics[True], total, expected)]
 
     def without_schemas(_kind: str, worker: Worker) -> list[float]:
-        # `{a=1, b=2}` in place of `Struct{a=1,b=2}`
-        return [count / _to_file(lab, worker, CHAIN | PLAIN, topics[False], total - 2 * count, None)]
+        # Each line is 2 bytes shorter: Java prints `{a=1, b=2, …}` instead of `Struct{a=1,b=2,…}`, with 5 fields.
+        return [count / _write_file(lab, worker, CHAIN | PLAIN, topics[False], total - 2 * count, None)]
 
     def to_json(kind: str, worker: Worker) -> list[float]:
         if kind == "java":
             return with_schemas(kind, worker)
-        return [count / _to_folder(lab, worker, topics[True], count)]
+        return [count / _write_directory(lab, worker, topics[True], count)]
 
     cases = []
     for name, measure, ratio in (
@@ -84,7 +84,7 @@ def run(lab: Lab) -> list[Case]:
     return cases
 
 
-def _to_file(
+def _write_file(
     lab: Lab, worker: Worker, chain: dict[str, str], topic: str, total: int, expected: str | None
 ) -> float:
     file = lab.directory / lab.new_name("out")
@@ -98,22 +98,22 @@ def _to_file(
     return seconds
 
 
-def _to_folder(lab: Lab, worker: Worker, topic: str, count: int) -> float:
+def _write_directory(lab: Lab, worker: Worker, topic: str, count: int) -> float:
     folder = lab.directory / lab.new_name("out")
-    wanted = sum(len(json.dumps(_transform(n), separators=(",", ":"))) + 1 for n in range(count))
+    total_bytes = sum(len(json.dumps(_transform(n), separators=(",", ":"))) + 1 for n in range(count))
 
-    def written() -> int:
+    def get_size() -> int:
         return sum(size(path) for path in folder.glob("*.json"))
 
     config = {
         "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "json", "path": str(folder)
     }  # fmt: skip
-    seconds = drain(lab, worker, config | CHAIN, written, wanted)
-    _remove(folder)
+    seconds = drain(lab, worker, config | CHAIN, get_size, total_bytes)
+    _delete_files(folder)
     return seconds
 
 
-def _remove(folder: Path) -> None:
+def _delete_files(folder: Path) -> None:
     for path in folder.glob("*.json"):
         path.unlink()
 
@@ -155,8 +155,8 @@ def _compute_expected(count: int) -> tuple[int, str]:
 def _fill_topic(lab: Lab, count: int, *, envelopes: bool) -> str:
     """Fill a topic with the records as JSON; return its name."""
     topic = lab.topic("json")
-    before = f'{{"schema":{json.dumps(SCHEMA, separators=(",", ":"))},"payload":' if envelopes else ""
-    # A retry of any other producer may leave records twice, or in another order.
+    prefix = f'{{"schema":{json.dumps(SCHEMA, separators=(",", ":"))},"payload":' if envelopes else ""
+    # Retries of a producer that is not idempotent may duplicate or reorder records.
     producer = Producer(
         {
             "bootstrap.servers": lab.bootstrap,
@@ -166,7 +166,7 @@ def _fill_topic(lab: Lab, count: int, *, envelopes: bool) -> str:
         }
     )
     for number in range(count):
-        text = before + json.dumps(_record(number), separators=(",", ":")) + "}" * envelopes
+        text = prefix + json.dumps(_record(number), separators=(",", ":")) + "}" * envelopes
         while True:
             try:
                 producer.produce(topic, text.encode(), partition=0)
@@ -174,5 +174,5 @@ def _fill_topic(lab: Lab, count: int, *, envelopes: bool) -> str:
             except BufferError:
                 producer.poll(0.1)
     if producer.flush(60):
-        raise ScriptFailed(f"The topic {topic} could not be filled.")
+        raise ScriptFailed(f"Failed to fill the topic {topic}.")
     return topic

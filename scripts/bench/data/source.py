@@ -1,7 +1,7 @@
 """`source`: a file into one partition.
 
 Both workers are up and warm. Records/s is lines divided by the time between the last end offset of the empty topic and
-the first one of the full topic, fetched every 20 ms. "from create" starts with the POST.
+the first one of the full topic, fetched every 20 ms. "From creation" starts with the POST.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def run(lab: Lab) -> list[Case]:
     file = lab.file(lab.options.lines())
     cases = []
     for name, settings, wanted in (
-        ("out of the box", {}, Target(ratio=4.0)),
-        ("tuned alike (linger 5 ms, batch 256 KiB, lz4)", TUNED, Target(ratio=1.1)),
+        ("default settings", {}, Target(ratio=4.0)),
+        ("same settings (linger 5 ms, batch 256 KiB, lz4)", TUNED, Target(ratio=1.1)),
     ):
         say(name)
         cases += _measure(lab, file, name, settings, wanted)
@@ -56,7 +56,7 @@ def _measure(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: 
     rates, creates = ((column("java", index), column("kraal", index)) for index in (0, 1))
     return [
         Case(name, "records/s", *rates, more_is_better=True, wanted=wanted),
-        Case("  from create until all are in Kafka", "s", *creates),
+        Case("  from creation until all records are in Kafka", "s", *creates),
     ]
 
 
@@ -71,36 +71,36 @@ def transfer(
 ) -> tuple[float, float]:
     """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last.
 
-    `count` returns the number of lines in the topic, by default its end offset.
+    `count` must return the number of lines in the topic; by default, it returns the end offset.
     """
     connector, count = lab.new_name("file-source"), count or lab.reader(topic).end
     count()  # connects
     lab.settle()
     with ThreadPoolExecutor(1) as pool:
-        begun = empty = now = time.monotonic()
-        posted = pool.submit(worker.rest.create, connector, source_config(file, topic) | dict(extra or {}))
+        start_s = empty = now = time.monotonic()
+        creation = pool.submit(worker.rest.create, connector, source_config(file, topic) | dict(extra or {}))
         while (end := count()) < lines:
             now = time.monotonic()
             if end == 0:
                 empty = now
             if (
-                now - begun > TRANSFER_TIMEOUT_S
+                now - start_s > TRANSFER_TIMEOUT_S
                 or not worker.process.alive
-                or (posted.done() and posted.exception())
+                or (creation.done() and creation.exception())
             ):
-                posted.result()
+                creation.result()
                 raise ScriptFailed(f"{worker.name} stopped at {end} of {lines} records in {topic}.")
             time.sleep(POLL_INTERVAL_S)
         now = time.monotonic()
-        posted.result()
+        creation.result()
     worker.rest.delete(connector)
     if end > lines:
         raise ScriptFailed(f"{worker.name} wrote {end} records for {lines} lines.")
-    return now - empty, now - begun
+    return now - empty, now - start_s
 
 
 def check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:
     """Check that the topic has every line of the file, in order. Raises ScriptFailed."""
     if lab.reader(topic).sha256(lines) != expected:
         raise ScriptFailed(f"The records of {kind} in {topic} differ from the lines of the file.")
-    say(f"{kind}: the topic has the file's lines in the file's order")
+    say(f"{kind}: the topic has the lines of the file in order")

@@ -41,23 +41,23 @@ def run(lab: Lab) -> list[Case]:
     try:
         cluster.start()
         say("starting both applications")
-        orders = lab.directory / "orders"
-        running.append(_start_plain_job(lab, cluster, orders))
+        requests = lab.directory / "orders"
+        running.append(_start_plain_job(lab, cluster, requests))
         worker = _start_worker(lab, cluster)
         running.append(worker.process)
         figures: dict[str, list[float]] = {"java": [], "kraal": []}
         for number in range(1 + lab.options.times(5, 2)):
             sides = ("java", "kraal") if number % 2 else ("kraal", "java")
             for side in sides:
-                rate = _measure_plain(lab, orders) if side == "java" else _measure_kraal(lab, worker)
+                rate = _measure_plain(lab, requests) if side == "java" else _measure_kraal(lab, worker)
                 say(f"{'Kraal' if side == 'kraal' else 'plain job'}, round {number}: {rate:,.0f} records/s")
                 if number:  # the first round warms up
                     figures[side].append(rate)
     finally:
-        for each in reversed(running):
-            each.stop()
+        for process in reversed(running):
+            process.stop()
         cluster.stop()
-    name = "lines on two executors, next to a plain Spark job"
+    name = "lines on two executors (Java: a plain Spark job)"
     wanted = Target(ratio=0.9)
     return [Case(name, "records/s", figures["java"], figures["kraal"], more_is_better=True, wanted=wanted)]
 
@@ -65,40 +65,40 @@ def run(lab: Lab) -> list[Case]:
 def _write_files(lab: Lab, folder: Path) -> int:
     """Write the files into a new folder; return the number of lines."""
     folder.mkdir()
-    each = lab.options.lines() // FILES
+    lines_per_file = lab.options.lines() // FILES
     for number in range(FILES):
-        write_lines(folder / f"{number}.txt", each, first=number * each)
-    return each * FILES
+        write_lines(folder / f"{number}.txt", lines_per_file, first=number * lines_per_file)
+    return lines_per_file * FILES
 
 
-def _start_plain_job(lab: Lab, cluster: SparkStandalone, orders: Path) -> Running:
-    orders.mkdir()
+def _start_plain_job(lab: Lab, cluster: SparkStandalone, requests: Path) -> Running:
+    requests.mkdir()
     jars = ",".join(str(jar) for jar in ensure("spark"))
     settings = {**cluster.settings, **_SPARK, "spark.jars": jars, "spark.ui.enabled": "false"}
-    file = orders.with_suffix(".settings")
+    file = requests.with_suffix(".settings")
     file.touch(mode=0o600)
     file.write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "scripts.spark_cluster.plain_job", str(file), str(orders)]
-    started = Running(command, log=lab.directory / "plain.log", cwd=_ROOT, env=os.environ)
+    command = [sys.executable, "-m", "scripts.spark_cluster.plain_job", str(file), str(requests)]
+    process = Running(command, log=lab.directory / "plain.log", cwd=_ROOT, env=os.environ)
     wait_until(
-        "the plain job's application was up", (orders / "up").exists, timeout_s=TIMEOUT_S, program=started
+        "the plain job's application was up", (requests / "up").exists, timeout_s=TIMEOUT_S, program=process
     )
-    return started
+    return process
 
 
-def _measure_plain(lab: Lab, orders: Path) -> float:
+def _measure_plain(lab: Lab, requests: Path) -> float:
     name, topic = lab.new_name("order"), lab.topic("plain")
     folder = lab.directory / name
     count = _write_files(lab, folder)
     options = producer_options({"bootstrap.servers": lab.bootstrap}, {}, "plain") | {"topic": topic}
-    order = orders / f"{name}.new"
-    order.write_text(json.dumps({"path": str(folder), "options": options}))
+    request = requests / f"{name}.new"
+    request.write_text(json.dumps({"path": str(folder), "options": options}))
     lab.settle()
-    order.rename(order.with_suffix(".json"))
-    done = order.with_suffix(".done")
-    wait_until("the plain job had finished", done.exists, timeout_s=TIMEOUT_S)
+    request.rename(request.with_suffix(".json"))
+    done_file = request.with_suffix(".done")
+    wait_until("the plain job had finished", done_file.exists, timeout_s=TIMEOUT_S)
     _check(lab, topic, count)
-    return count / float(done.read_text())
+    return count / float(done_file.read_text())
 
 
 def _start_worker(lab: Lab, cluster: SparkStandalone) -> Worker:
@@ -112,21 +112,24 @@ def _start_worker(lab: Lab, cluster: SparkStandalone) -> Worker:
 
 def _measure_kraal(lab: Lab, worker: Worker) -> float:
     name, topic = lab.new_name("files"), lab.topic("kraal")
-    hidden, folder = lab.directory / f".{name}", lab.directory / name
+    staging, folder = lab.directory / f".{name}", lab.directory / name
     folder.mkdir()
-    count = _write_files(lab, hidden)
+    count = _write_files(lab, staging)
     config = {"connector.class": "SparkSource", "spark.format": "text", "path": str(folder), "topic": topic}
     worker.rest.create(name, config | {"spark.poll.interval.ms": "20"})
     worker.wait_until_running(name)
     lab.settle()
     reader = lab.reader(topic)
-    began = time.monotonic()
-    for file in hidden.iterdir():
+    start_s = time.monotonic()
+    for file in staging.iterdir():
         file.rename(folder / file.name)
     wait_until(
-        "all records were there", lambda: reader.end() >= count, timeout_s=TIMEOUT_S, program=worker.process
+        "all records were in the topic",
+        lambda: reader.end() >= count,
+        timeout_s=TIMEOUT_S,
+        program=worker.process,
     )
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start_s
     _check(lab, topic, count)
     worker.rest.delete(name)
     return count / seconds
@@ -135,4 +138,4 @@ def _measure_kraal(lab: Lab, worker: Worker) -> float:
 def _check(lab: Lab, topic: str, count: int) -> None:
     end = lab.reader(topic).end()
     if end != count:
-        raise ScriptFailed(f"{topic} has {end} records instead of {count}.")
+        raise ScriptFailed(f"The topic {topic} has {end} records instead of {count}.")

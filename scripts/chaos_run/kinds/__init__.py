@@ -1,1 +1,1 @@
-"""Faults beyond signals: hanging targets, moving partitions, overlapping runs, exhausted pools."""
+"""Faults other than signals: hanging targets, moving partitions, overlapping runs, exhausted pools."""

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from scripts.chaos_run.pipes import Pipe
 
 REQUEST_TIMEOUT_S: Final = 10.0
-_POLL_S: Final = 0.1
-_CLIENT: Final = "chaos"
-"""Prefix of member ids, which sorts before those of Kraal's members, as the range assignor orders members by id."""
+_POLL_TIMEOUT_S: Final = 0.1
+_CLIENT_ID: Final = "chaos"
+"""Prefix of member ids. It sorts before the ids of Kraal's members; the range assignor orders members by id."""
 
 
 def get_group(pipe: Pipe) -> str:
@@ -23,22 +23,24 @@ def get_group(pipe: Pipe) -> str:
 
 def get_end_offsets(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return the end offset of each partition of a pipe's topic. Raises KafkaException."""
-    consumer = _consumer(bootstrap, get_group(pipe))
+    consumer = _create_consumer(bootstrap, get_group(pipe))
     try:
         return {
-            part.partition: consumer.get_watermark_offsets(part, timeout=REQUEST_TIMEOUT_S, cached=False)[1]
-            for part in _partitions(pipe)
+            partition.partition: consumer.get_watermark_offsets(
+                partition, timeout=REQUEST_TIMEOUT_S, cached=False
+            )[1]
+            for partition in _partitions(pipe)
         }
     finally:
         consumer.close()
 
 
 def get_committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
-    """Return the committed offsets of a pipe's sink group by partition; -1 if none. Raises KafkaException."""
-    consumer = _consumer(bootstrap, get_group(pipe))
+    """Return the committed offset of each partition of a pipe's topic; -1 if none. Raises KafkaException."""
+    consumer = _create_consumer(bootstrap, get_group(pipe))
     try:
         partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
-        return {part.partition: max(part.offset, -1) for part in partitions}
+        return {partition.partition: max(partition.offset, -1) for partition in partitions}
     finally:
         consumer.close()
 
@@ -47,28 +49,30 @@ class Intruder:
     """An additional member of the group of a pipe's sink, which is assigned a partition and commits nothing."""
 
     def __init__(self, bootstrap: str, pipe: Pipe) -> None:
-        """Join the group; `has_assignment` returns whether that is complete."""
+        """Start joining the group; the join is complete when `has_assignment` returns True."""
         self._assigned: list[TopicPartition] = []
-        self._consumer = _consumer(bootstrap, get_group(pipe))
+        self._consumer = _create_consumer(bootstrap, get_group(pipe))
         self._consumer.subscribe([pipe.name], on_assign=self._on_assign)
 
     def has_assignment(self) -> bool:
         """Poll the group once; return whether a partition is assigned."""
         if not self._assigned:
-            self._consumer.consume(1, _POLL_S)
+            self._consumer.consume(1, _POLL_TIMEOUT_S)
         return bool(self._assigned)
 
     def read(self, max_records: int, seconds: float) -> Sequence[Message]:
-        """Return the next records of the first partition from the committed offset."""
+        """Return up to `max_records` records of the first assigned partition from the committed offset on."""
         assigned = self._assigned[0]
         [start] = self._consumer.committed([assigned], timeout=REQUEST_TIMEOUT_S)
         self._consumer.assign([TopicPartition(assigned.topic, assigned.partition, max(start.offset, 0))])
         messages: list[Message] = []
         deadline_s = time.monotonic() + seconds
         while len(messages) < max_records and time.monotonic() < deadline_s:
-            batch = self._consumer.consume(max_records - len(messages), _POLL_S)
+            batch = self._consumer.consume(max_records - len(messages), _POLL_TIMEOUT_S)
             messages += [
-                each for each in batch if each.error() is None and each.partition() == assigned.partition
+                message
+                for message in batch
+                if message.error() is None and message.partition() == assigned.partition
             ]
         return messages
 
@@ -76,21 +80,21 @@ class Intruder:
         """Leave the group."""
         self._consumer.close()
 
-    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         del consumer
-        self._assigned = sorted(parts, key=lambda part: part.partition)
+        self._assigned = sorted(partitions, key=lambda partition: partition.partition)
 
 
 def _partitions(pipe: Pipe) -> list[TopicPartition]:
     return [TopicPartition(pipe.name, number) for number in range(pipe.partitions)]
 
 
-def _consumer(bootstrap: str, group: str) -> Consumer:
+def _create_consumer(bootstrap: str, group: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
-            "client.id": _CLIENT,
+            "client.id": _CLIENT_ID,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "partition.assignment.strategy": "range",

@@ -1,7 +1,7 @@
-"""Malformed records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
+"""Hostile records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
 
-Two sinks read them. One accepts any bytes as strings; the other reads JSON and skips invalid records
-(`errors.tolerance`). Both must write the records that follow.
+Two sinks read the records. One accepts any bytes as strings; the other reads JSON and skips invalid records
+(`errors.tolerance`). Both must write the valid record that follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SINKS: Final = ("hostile-string", "hostile-json")
 REQUEST_TIMEOUT_S: Final = 15.0
 SEND_TIMEOUT_S: Final = 10.0
 WRITE_TIMEOUT_S: Final = 60.0
-"""Time within which the sinks must have written the record that follows."""
+"""Time within which the sinks must write the marker that follows the hostile records."""
 _SINK: Final = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": TOPIC}
 _CONVERTERS: Final = {
     "hostile-string": {"value.converter": "org.apache.kafka.connect.storage.StringConverter"},
@@ -37,7 +37,7 @@ _CONVERTERS: Final = {
 
 
 class RawName(str):
-    """A header name of arbitrary bytes, which the client obtains through `encode`."""
+    """A header name of arbitrary bytes, which the Kafka client obtains through `encode`."""
 
     __slots__ = ("raw",)
 
@@ -58,7 +58,7 @@ class RawName(str):
 
 @dataclass(frozen=True, slots=True)
 class HostileRecord:
-    """A malformed record."""
+    """A hostile record."""
 
     value: bytes
     headers: Sequence[tuple[str, bytes]] = ()
@@ -76,14 +76,14 @@ RECORDS: Final = (
 
 
 def send(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Produce the records and a marker after them; both sinks must have written the marker in the end."""
+    """Produce the hostile records, followed by a marker that both sinks must write before the fault is undone."""
     directory = scene.slow.sink_file.parent
     for name in SINKS:
         config = {**_SINK, **_CONVERTERS[name], "file": str(directory / f"{name}.out")}
         if not scene.send_until_accepted(
             Call("PUT", f"/connectors/{name}/config", config), REQUEST_TIMEOUT_S
         ):
-            _remove(scene)
+            _delete_sinks(scene)
             return None
     marker = f"after hostile records, at {scene.timeline.now_s():.1f} s, {step.pick}"
     try:
@@ -91,16 +91,18 @@ def send(scene: Scene, step: HeavyStep) -> Undo | None:
             scene.members.broker.bootstrap, [*RECORDS, HostileRecord(f'{{"marker":"{marker}"}}'.encode())]
         )
     except KafkaError as exc:
-        scene.timeline.say(f"  the records could not be produced: {exc}")
-        _remove(scene)
+        scene.timeline.say(f"  failed to produce the records: {exc}")
+        _delete_sinks(scene)
         return None
 
     def undo() -> None:
         files = [directory / f"{name}.out" for name in SINKS]
-        scene.until(lambda: not find_without(files, marker), WRITE_TIMEOUT_S)
-        for name in find_without(files, marker):
-            scene.report_violation(f"the sink {name} has not written what follows hostile records")
-        _remove(scene)
+        scene.wait_until(lambda: not find_files_without(files, marker), WRITE_TIMEOUT_S)
+        for name in find_files_without(files, marker):
+            scene.report_violation(
+                f"the sink {name} has not written the record that follows the hostile records"
+            )
+        _delete_sinks(scene)
 
     return undo
 
@@ -109,21 +111,21 @@ def produce(bootstrap: str, records: Sequence[HostileRecord]) -> None:
     """Produce records to the topic's first partition. Raises KafkaError."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
-        sent = [
-            producer.send(TOPIC, value=each.value, headers=list(each.headers), partition=0)
-            for each in records
+        futures = [
+            producer.send(TOPIC, value=record.value, headers=list(record.headers), partition=0)
+            for record in records
         ]
-        for future in sent:
+        for future in futures:
             future.get(SEND_TIMEOUT_S)
     finally:
         producer.close(SEND_TIMEOUT_S)
 
 
-def find_without(files: Sequence[Path], marker: str) -> list[str]:
-    """Return the stems of the files that do not contain a text."""
+def find_files_without(files: Sequence[Path], marker: str) -> list[str]:
+    """Return the stems of the files that do not contain the marker."""
     return [file.stem for file in files if not file.exists() or marker.encode() not in file.read_bytes()]
 
 
-def _remove(scene: Scene) -> None:
+def _delete_sinks(scene: Scene) -> None:
     for name in SINKS:
         scene.send_until_accepted(Call("DELETE", f"/connectors/{name}"), REQUEST_TIMEOUT_S)

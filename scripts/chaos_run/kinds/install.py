@@ -13,7 +13,7 @@ _MODULE: Final = "scripts.chaos_run.kinds.plugins"
 
 
 def install(directory: Path) -> None:
-    """Write the package's metadata and add it to the PYTHONPATH of all processes started later."""
+    """Write the package's metadata, and add the directory to the PYTHONPATH of processes that are started later."""
     package = directory / "kraal_chaos-1.dist-info"
     package.mkdir(parents=True, exist_ok=True)
     (package / "METADATA").write_text(

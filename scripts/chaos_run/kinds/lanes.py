@@ -1,4 +1,4 @@
-"""Kills the Spark task of a lane, or its JVM while batches wait for the broker."""
+"""Faults of lanes: kill the Spark job of a lane, or kill a JVM while its lane's batches wait for the broker."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from scripts.chaos_run.schedule import HeavyStep
 
 JOB_STOP_TIMEOUT_S: Final = 3.0
 """Time within which a killed job must end."""
-FILL_S: Final = 2.0
-"""Time for which the broker is stopped before a kill, enough for lines of several batches."""
-FULL: Final = 0.5
-"""Values of `pick` below this kill a lane's Spark task while batches wait."""
+FREEZE_S: Final = 2.0
+"""Time for which the broker is frozen before a kill, in which lines for several batches arrive."""
+FULL_LANE_SHARE: Final = 0.5
+"""Value of `pick` below which a lane's Spark job is killed while batches wait for the broker."""
 WAITING_MS: Final = 1000 * 4 * APPEND_INTERVAL_S
-"""A source whose last batch is older than this waits for a batch, because lines arrive more often."""
+"""Age of a source's last batch above which the source waits for a batch, as lines arrive more often."""
 _STATUS: Final = "/connectors/{}-source/status?expand=supervision&forward=false"
-"""With `forward=false`, the worker does not query the others for their tasks."""
+"""With `forward=false`, the worker does not query other workers for their tasks."""
 _OK: Final = 200
 
 
@@ -39,13 +39,13 @@ class SourceTask:
     age_ms: float
 
 
-def kill_task(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Kill the job of a worker's lane through Spark's web UI; in half of the cases, batches wait for the broker."""
+def kill_job(scene: Scene, step: HeavyStep) -> Undo | None:
+    """Kill the job of a worker's lane through Spark's web UI; in half of the cases, freeze the broker meanwhile."""
     member = scene.members.all[step.worker]
-    jobs = member.ui.lanes()
-    resume = freeze_broker(scene) if jobs and step.pick < FULL else None
+    jobs = member.ui.list_lane_jobs()
+    resume = freeze_broker(scene) if jobs and step.pick < FULL_LANE_SHARE else None
     try:
-        tasks = source_tasks(scene, member, scene.pipes)
+        tasks = list_source_tasks(scene, member, scene.pipes)
         killed = [job for job in jobs if member.ui.kill(job)]
     finally:
         if resume is not None:
@@ -53,30 +53,30 @@ def kill_task(scene: Scene, step: HeavyStep) -> Undo | None:
     if not killed:
         return None
     scene.timeline.say(f"  killed job {killed} of {member}; before: {_format_tasks(tasks)}")
-    if not scene.until(lambda: not set(killed) & set(member.ui.lanes()), JOB_STOP_TIMEOUT_S):
+    if not scene.wait_until(lambda: not set(killed) & set(member.ui.list_lane_jobs()), JOB_STOP_TIMEOUT_S):
         scene.report_violation(
             f"the lane of {member} still runs {JOB_STOP_TIMEOUT_S:g} s after its job {killed} was killed"
         )
 
     def undo() -> None:
         scene.timeline.say(
-            f"  {step.hold_s:g} s later: {_format_tasks(source_tasks(scene, member, scene.pipes))}"
+            f"  {step.hold_s:g} s later: {_format_tasks(list_source_tasks(scene, member, scene.pipes))}"
         )
 
     return undo
 
 
 def kill_full_jvm(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Freeze the broker until batches of all sources wait in the lane, and kill the worker's JVM."""
+    """Freeze the broker so that batches wait in the lane, and kill the worker's JVM."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
-    if jvm is None or not any(task.by_lane for task in source_tasks(scene, member, scene.pipes)):
+    if jvm is None or not any(task.by_lane for task in list_source_tasks(scene, member, scene.pipes)):
         return None
     resume = freeze_broker(scene)
     if resume is None:
         return None
     try:
-        tasks = source_tasks(scene, member, scene.pipes)
+        tasks = list_source_tasks(scene, member, scene.pipes)
         jvm.kill()
     except BaseException:
         resume()
@@ -86,7 +86,10 @@ def kill_full_jvm(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def freeze_broker(scene: Scene) -> Undo | None:
-    """Freeze the broker and wait until batches wait for it; return a function that resumes it."""
+    """Freeze the broker for long enough that batches wait for it; return a function that resumes the broker.
+
+    Returns None if the broker is down.
+    """
     pid = scene.members.broker.pid
     if pid is None:
         return None
@@ -97,11 +100,11 @@ def freeze_broker(scene: Scene) -> Undo | None:
             broker.send_signal(signal.SIGCONT)
 
     broker.send_signal(signal.SIGSTOP)
-    scene.stopped.wait(FILL_S)
+    scene.stopped.wait(FREEZE_S)
     return resume
 
 
-def source_tasks(scene: Scene, member: Member, pipes: Sequence[Pipe]) -> list[SourceTask]:
+def list_source_tasks(scene: Scene, member: Member, pipes: Sequence[Pipe]) -> list[SourceTask]:
     """Return the source tasks of the pipes that run on a worker and have written a batch."""
     tasks = []
     for pipe in pipes:
@@ -127,7 +130,7 @@ def find_pipe_without_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
     by_lane = {
         task.pipe
         for member in scene.members.up()
-        for task in source_tasks(scene, member, pipes)
+        for task in list_source_tasks(scene, member, pipes)
         if task.by_lane
     }
     return next(
@@ -143,4 +146,4 @@ def find_pipe_without_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
 def _format_tasks(tasks: Sequence[SourceTask]) -> str:
     by_lane = sum(task.by_lane for task in tasks)
     waiting = sum(task.age_ms > WAITING_MS for task in tasks)
-    return f"{len(tasks)} source tasks, {by_lane} of them through the lane, {waiting} wait for a batch"
+    return f"{len(tasks)} source tasks, {by_lane} through the lane, {waiting} waiting for a batch"

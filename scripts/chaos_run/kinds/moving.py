@@ -1,4 +1,4 @@
-"""Moves a partition of a sink to another member and back, without committing the records written there.
+"""Moves a partition of a sink to another member and back, without committing the records that the member writes.
 
 This simulates a task that dies between its write and its commit: the next owner starts at the same offset, and the
 target already has some of its records.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 SLEEP_S: Final = 1.0
-"""Duration of each batch of the sink, so that one is in progress when the partition moves."""
+"""Duration of each batch of the sink, so that a batch is in progress when the partition moves."""
 JOIN_TIMEOUT_S: Final = 20.0
 READ_TIMEOUT_S: Final = 3.0
 MAX_RECORDS: Final = 40
@@ -35,7 +35,7 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     orders.sleep(SLEEP_S)
     intruder = Intruder(scene.members.broker.bootstrap, pipe)
     try:
-        joined = scene.until(intruder.has_assignment, JOIN_TIMEOUT_S)
+        joined = scene.wait_until(intruder.has_assignment, JOIN_TIMEOUT_S)
         records = intruder.read(MAX_RECORDS, READ_TIMEOUT_S) if joined else []
     except BaseException:
         intruder.close()
@@ -45,24 +45,24 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     if not joined:
         intruder.close()
         return None
-    outcome = put(pipe.sink_file, records)
+    outcome = write_file(pipe.sink_file, records)
     scene.timeline.say(f"  moved; {outcome}")
     return intruder.close
 
 
-def put(folder: Path, records: Sequence[Message]) -> str:
-    """Write the records to one file, unless another file has some of them; return a description."""
+def write_file(directory: Path, records: Sequence[Message]) -> str:
+    """Write the records to one file, unless another file contains some of them; return a description of the outcome."""
     if not records:
-        return "it had no records"
+        return "no records were read"
     first, last = records[0], records[-1]
     source_partition = TopicPartition(str(first.topic()), int(first.partition() or 0))
     span = (int(first.offset() or 0), int(last.offset() or 0) + 1)
     offsets = f"{source_partition.topic}-{source_partition.partition}, offsets {span[0]} to {span[1] - 1}"
     if any(
-        file.partition == source_partition and file.span[1] > span[0] for file in list_range_files(folder)
+        file.partition == source_partition and file.span[1] > span[0] for file in list_range_files(directory)
     ):
-        return f"other files have some of {offsets}"
-    staged = folder / ".chaos"
-    staged.write_bytes(b"".join((each.value() or b"") + b"\n" for each in records))
-    staged.rename(folder / format_file_name(source_partition, span, _SUFFIX))
-    return f"wrote {offsets}, which is not committed"
+        return f"nothing written: other files already contain records of {offsets}"
+    temporary_file = directory / ".chaos"
+    temporary_file.write_bytes(b"".join((message.value() or b"") + b"\n" for message in records))
+    temporary_file.rename(directory / format_file_name(source_partition, span, _SUFFIX))
+    return f"wrote {offsets}, uncommitted"

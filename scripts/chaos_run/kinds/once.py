@@ -1,4 +1,4 @@
-"""Checks, by names and contents of files, that each record of a topic is in exactly one file of a directory."""
+"""Checks of file names and contents: each record of a topic must be in exactly one file of a directory."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from kraal.broker.records import BrokerRecord
 from kraal.connectors.frames.range_files import RangeFile, parse_file_name
 
 
-def list_range_files(folder: Path) -> list[RangeFile]:
-    """Return the files of a directory by partition and offset; empty if the directory does not exist."""
+def list_range_files(directory: Path) -> list[RangeFile]:
+    """Return the files of a directory, sorted by partition and offset; empty if the directory does not exist."""
     with suppress(FileNotFoundError):
-        files = [file for path in folder.iterdir() if (file := parse_file_name(path.name)) is not None]
+        files = [file for path in directory.iterdir() if (file := parse_file_name(path.name)) is not None]
         return sorted(files, key=lambda file: (file.partition, file.span))
     return []
 
 
-def contents(folder: Path) -> list[tuple[RangeFile, bytes]]:
-    """Return all files with their contents."""
-    return [(file, (folder / file.name).read_bytes()) for file in list_range_files(folder)]
+def read_files(directory: Path) -> list[tuple[RangeFile, bytes]]:
+    """Return the files of a directory with their contents."""
+    return [(file, (directory / file.name).read_bytes()) for file in list_range_files(directory)]
 
 
-def ends(files: Iterable[RangeFile]) -> dict[int, int]:
-    """Return the end offset of the files of each partition."""
+def get_file_ends(files: Iterable[RangeFile]) -> dict[int, int]:
+    """Return the highest end offset of the files of each partition."""
     end_offsets: dict[int, int] = {}
     for file in files:
         partition = file.partition.partition
@@ -33,19 +33,19 @@ def ends(files: Iterable[RangeFile]) -> dict[int, int]:
     return end_offsets
 
 
-def behind(files: Iterable[RangeFile], wanted: Mapping[int, int]) -> str:
-    """Return a message about a partition with records that are in no file; empty if there is none.
+def describe_lag(files: Iterable[RangeFile], end_offsets: Mapping[int, int]) -> str:
+    """Return a message about a partition whose files end before the partition; empty if there is none.
 
-    `wanted`: the end offset of each partition.
+    `end_offsets`: the end offset of each partition.
     """
-    end_offsets = ends(files)
-    for partition, end in sorted(wanted.items()):
-        if end_offsets.get(partition, 0) < end:
-            return f"files of partition {partition} end at {end_offsets.get(partition, 0)} of {end}"
+    file_ends = get_file_ends(files)
+    for partition, end in sorted(end_offsets.items()):
+        if file_ends.get(partition, 0) < end:
+            return f"files of partition {partition} end at {file_ends.get(partition, 0)} of {end}"
     return ""
 
 
-def faults(records: Sequence[BrokerRecord], files: Iterable[tuple[RangeFile, bytes]]) -> list[str]:
+def find_violations(records: Sequence[BrokerRecord], files: Iterable[tuple[RangeFile, bytes]]) -> list[str]:
     """Return a message for each violation of the guarantee that each record is in exactly one file."""
     values: dict[int, dict[int, bytes]] = {}
     for record in records:
@@ -54,27 +54,29 @@ def faults(records: Sequence[BrokerRecord], files: Iterable[tuple[RangeFile, byt
     for file, content in files:
         by_partition.setdefault(file.partition.partition, []).append((file, content))
     errors = []
-    for partition, there in sorted(by_partition.items()):
-        there.sort(key=lambda each: each[0].span)
+    for partition, partition_files in sorted(by_partition.items()):
+        partition_files.sort(key=lambda each: each[0].span)
         expected = values.get(partition, {})
-        errors += _misplaced(partition, [file for file, _ in there], max(expected, default=-1) + 1)
+        errors += _find_misplaced(
+            partition, [file for file, _ in partition_files], max(expected, default=-1) + 1
+        )
         errors += [
-            f"{file.name} has other records than the topic"
-            for file, content in there
+            f"{file.name} does not contain the records of the topic"
+            for file, content in partition_files
             if content != b"".join(expected.get(offset, b"?") + b"\n" for offset in range(*file.span))
         ]
     return errors
 
 
-def _misplaced(partition: int, files: Sequence[RangeFile], end: int) -> list[str]:
+def _find_misplaced(partition: int, files: Sequence[RangeFile], end: int) -> list[str]:
     spans = [(0, 0), *(file.span for file in files), (end, end)]
-    errors, reached = [], 0
+    errors, next_offset = [], 0
     for (_, _), (first, stop) in itertools.pairwise(spans):
-        if first < reached:
+        if first < next_offset:
             errors.append(
-                f"partition {partition}: offsets {first} to {min(reached, stop) - 1} are in two files"
+                f"partition {partition}: offsets {first} to {min(next_offset, stop) - 1} are in two files"
             )
-        elif first > reached:
-            errors.append(f"partition {partition}: offsets {reached} to {first - 1} are in no file")
-        reached = max(reached, stop)
+        elif first > next_offset:
+            errors.append(f"partition {partition}: offsets {next_offset} to {first - 1} are in no file")
+        next_offset = max(next_offset, stop)
     return errors

@@ -1,12 +1,12 @@
-"""Commands from the script to its plugins, which run in the workers, as files.
+"""Commands, as files, from the script to its plugins in the workers.
 
 The files of one target (a pipe, or the connector of hanging tasks) have a common prefix:
 
-    PLACE.sleep              seconds that each call sleeps
-    PLACE.hang               each call hangs until this file is removed
-    PLACE.hang-one           the first call that renames this file to PLACE.taken hangs until that is removed
-    PLACE.hanging.PID.ID     a call that hangs in the process PID
-    PLACE.written            a line for each batch that was written: the offsets, by partition
+    PREFIX.sleep              seconds that each call sleeps
+    PREFIX.hang               each call hangs until this file is removed
+    PREFIX.hang-one           the first call that renames this file to PREFIX.taken hangs until PREFIX.taken is removed
+    PREFIX.hanging.PID.ID     a call that hangs in the process PID
+    PREFIX.written            a line for each partition of each written batch, with the offsets
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ class Orders:
 
     def execute(self) -> None:
         """Execute the current command: sleep, hang, or nothing."""
-        with suppress(FileNotFoundError, ValueError):  # withdrawn or not yet written
+        with suppress(FileNotFoundError, ValueError):  # the command is withdrawn or not yet written
             time.sleep(float(self._file("sleep").read_text(encoding="ascii")))
-        order = self._file("hang")
+        command = self._file("hang")
         with suppress(FileNotFoundError):
-            order = self._file("hang-one").rename(self._file("taken"))
-        if not order.exists():
+            command = self._file("hang-one").rename(self._file("taken"))
+        if not command.exists():
             return
-        mark = self._file(f"hanging.{os.getpid()}.{threading.get_ident()}")
-        mark.touch()
+        marker = self._file(f"hanging.{os.getpid()}.{threading.get_ident()}")
+        marker.touch()
         try:
-            while order.exists():
+            while command.exists():
                 time.sleep(_POLL_INTERVAL_S)
         finally:
-            mark.unlink(missing_ok=True)
+            marker.unlink(missing_ok=True)
 
     def record_written(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Record the offsets of a written batch."""

@@ -1,7 +1,7 @@
-"""Two simultaneous runs of one task on the same target, of which the older one hangs and resumes.
+"""Two simultaneous runs of one task on the same target; the older run hangs and resumes.
 
-If the successor is in another process, the older run resumes when the successor has staged a batch and not committed
-it. The successor is frozen until the older run has ended.
+If the newer run is in another process, the older run resumes when the newer one has staged but not yet committed a
+batch. The newer run is frozen until the older run has ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scripts.chaos_run.schedule import HeavyStep
 
 REQUEST_TIMEOUT_S: Final = 10.0
 FREEZE_S: Final = 4.0
-"""Time for which the successor is frozen, which is shorter than its session timeout."""
+"""Time for which the successor is frozen. It is shorter than the session timeout."""
 STAGING_TIMEOUT_S: Final = 3.0
 _POLL_INTERVAL_S: Final = 0.001
 _FINISHED: Final = "_SUCCESS"
@@ -57,7 +57,7 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
         return None
     python = psutil.Process(member.process.pid)
     python.send_signal(signal.SIGSTOP)
-    scene.timeline.say(f"  it is {member}")
+    scene.timeline.say(f"  the hanging task is on {member}")
 
     def undo() -> None:
         try:
@@ -76,7 +76,7 @@ def _hang_batch(scene: Scene) -> int | None:
     """Make one batch hang; return its process id, or None if there was no batch."""
     orders = scene.once.orders
     orders.hang_one()
-    if scene.until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
+    if scene.wait_until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
         return orders.list_hanging()[0]
     orders.release()
     return None
@@ -92,7 +92,7 @@ def _release(scene: Scene) -> None:
 
 def _await_successor(scene: Scene) -> None:
     before = scene.once.progress()
-    if scene.until(lambda: scene.once.progress() != before, SUCCESSOR_TIMEOUT_S):
+    if scene.wait_until(lambda: scene.once.progress() != before, SUCCESSOR_TIMEOUT_S):
         scene.timeline.say("  the successor writes; the older run resumes")
     else:
         scene.timeline.say(f"  no successor wrote within {SUCCESSOR_TIMEOUT_S:g} s")
@@ -100,7 +100,7 @@ def _await_successor(scene: Scene) -> None:
 
 @contextmanager
 def _freeze_after_staging(scene: Scene, member: Member | None) -> Iterator[None]:
-    """Freeze the Python process of a worker when it has staged a batch; resume it some seconds after the body."""
+    """Freeze the Python process of a worker when it has staged a batch; resume it a few seconds after the body."""
     staging = scene.once.sink_file / STAGING
     if member is None or not _wait_until_staged(staging):
         yield
@@ -134,11 +134,11 @@ def _has_finished(staging: Path) -> bool:
 
 
 def _find_successor(scene: Scene, frozen: Member) -> Member | None:
-    """Return the worker that now runs the sink's task, as reported by a running worker; None if unchanged."""
-    candidates = [each for each in scene.members.up() if each is not frozen]
+    """Return the worker that now runs the sink's task, as reported by another worker; None if it is still `frozen`."""
+    candidates = [member for member in scene.members.up() if member is not frozen]
     for member in candidates:
         response = scene.ask(member, Call("GET", f"/connectors/{scene.once.name}-sink/status"))
         if response is not None and response[0] == _OK and response[1]["tasks"]:
             owner = response[1]["tasks"][0]["worker_id"]
-            return next((each for each in candidates if each.worker_id == owner), None)
+            return next((member for member in candidates if member.worker_id == owner), None)
     return None

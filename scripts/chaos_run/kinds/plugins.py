@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HANG_IN: Final = "chaos.hang.in"
-"""Config key of the call in which the tasks of a source hang: `start`, `batch` or `stop`."""
+"""Config key that names the call in which the tasks of a source hang: `start`, `batch` or `stop`."""
 
 
 class HangingFileSinkTask(FileStreamSinkTask):
-    """Executes commands before each batch, and records each written batch."""
+    """A task that executes commands before each batch and records each written batch."""
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -48,13 +48,13 @@ class HangingFileSinkTask(FileStreamSinkTask):
 
 
 class HangingFileSinkConnector(FileStreamSinkConnector):
-    """Writes one file; the writes sleep and hang on command."""
+    """A sink to one file whose writes sleep and hang on command."""
 
     task_class = HangingFileSinkTask
 
 
 class HangingFilesSinkTask(SparkSinkTask):
-    """Executes commands before each batch, and records each written batch."""
+    """A task that executes commands before each batch and records each written batch."""
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -69,18 +69,18 @@ class HangingFilesSinkTask(SparkSinkTask):
 
 
 class HangingFilesSinkConnector(SparkSinkConnector):
-    """Writes files in a directory; the writes sleep and hang on command."""
+    """A sink to the files of a directory whose writes sleep and hang on command."""
 
     task_class = HangingFilesSinkTask
 
 
 class HangingSourceTask(SourceTask):
-    """Returns no records, and executes commands in one of its calls."""
+    """A task that returns no records and executes commands in one of its calls."""
 
     poll_interval_s = 0.5
 
     def __init__(self) -> None:
-        self._where = ""
+        self._call = ""
         self._orders = Orders(Path())
 
     @override
@@ -88,12 +88,12 @@ class HangingSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         del offsets, context
-        self._where, self._orders = config[HANG_IN], Orders(Path(config[ORDERS]))
+        self._call, self._orders = config[HANG_IN], Orders(Path(config[ORDERS]))
         self._execute("start")
 
     @override
     def poll(self) -> SourceBatch | None:
-        return SourceBatch(offsets={}, discover=self._discover) if self._where == "batch" else None
+        return SourceBatch(offsets={}, discover=self._discover) if self._call == "batch" else None
 
     @override
     def stop(self) -> None:
@@ -103,13 +103,13 @@ class HangingSourceTask(SourceTask):
         del spark
         self._execute("batch")
 
-    def _execute(self, where: str) -> None:
-        if where == self._where:
+    def _execute(self, call: str) -> None:
+        if call == self._call:
             self._orders.execute()
 
 
 class HangingSourceConnector(PassThroughConnector):
-    """Runs `tasks.max` hanging tasks."""
+    """A source with `tasks.max` hanging tasks."""
 
     kind = "source"
     version: ClassVar[str] = "1"

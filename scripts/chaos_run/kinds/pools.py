@@ -1,7 +1,7 @@
 """Exhausts thread pools with tasks that hang in their start, in a batch or in their stop.
 
-They are deleted while they hang, immediately or after a restart, and released in the end. Their threads are replaced,
-so that the pipes continue; if those of the restarted tasks hang as well, workers report that they are unhealthy.
+The tasks are deleted while they hang, immediately or after a restart, and released in the end. Workers replace hanging
+threads, so that the pipes continue. If the replacement threads hang as well, workers report that they are unhealthy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scripts.chaos_run.pipes import HANGING
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 TASKS: Final = 12
-"""Tasks per worker; more than the 8 threads for batches, or the 4 for starts and stops."""
+"""Number of tasks per worker, which exceeds the 8 threads for batches and the 4 threads for starts and stops."""
 THREADS: Final = {"batch": 8, "start": 4, "stop": 4}
-WAYS: Final = tuple(f"{where}, {then}" for where in THREADS for then in ("delete", "restart"))
+VARIANTS: Final = tuple(f"{call}, {action}" for call in THREADS for action in ("delete", "restart"))
 _DELETE: Final = Call("DELETE", f"/connectors/{HANGING}")
 _RESTART: Final = Call("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
 _OK: Final = 200
@@ -30,75 +30,75 @@ RESTART_TIMEOUT_S: Final = 15.0
 REQUEST_TIMEOUT_S: Final = 15.0
 RELEASE_TIMEOUT_S: Final = 15.0
 PROGRESS_TIMEOUT_S: Final = 5.0
-"""Time within which a pipe's sink must write."""
+"""Time within which the sink of a pipe must write."""
 DETECTION_TIME_S: Final = 14.0
-"""Time after the deletion within which a pool has new threads, or its worker reports that it is unhealthy: a stop
-and a cancel take up to 5 s each."""
+"""Time after the deletion within which a pool gets new threads, or its worker reports that it is unhealthy. A stop and
+a cancel take up to 5 s each."""
 
 
 def exhaust(scene: Scene, step: HeavyStep) -> Undo | None:
     """Start the tasks, wait until they hang, delete or restart them, and finally release them."""
-    where, _, then = (choose(WAYS, step.pick) or "").partition(", ")
+    call, _, action = (choose(VARIANTS, step.pick) or "").partition(", ")
     count = TASKS * len(scene.members.up())
-    scene.timeline.say(f"  {count} tasks will hang in {where}; then {then}")
-    if not _hang_tasks(scene, where, then, count):
+    scene.timeline.say(f"  {count} tasks will hang in {call}, followed by {action}")
+    if not _hang_tasks(scene, call, action, count):
         scene.hanging.release()
         scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
         return None
 
     def undo() -> None:
         if step.hold_s >= DETECTION_TIME_S:
-            _check_progress(scene, f"tasks have hung in {where} for {step.hold_s:g} s")
+            _check_progress(scene, f"tasks have hung in {call} for {step.hold_s:g} s")
         scene.hanging.release()
-        if not scene.until(lambda: not scene.hanging.list_hanging(), RELEASE_TIMEOUT_S):
+        if not scene.wait_until(lambda: not scene.hanging.list_hanging(), RELEASE_TIMEOUT_S):
             scene.report_violation("released calls still hang")
         scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
 
     return undo
 
 
-def _hang_tasks(scene: Scene, where: str, then: str, count: int) -> bool:
-    """Make the tasks hang, restart them if `then` is `restart`, and delete them; return whether all succeeded."""
+def _hang_tasks(scene: Scene, call: str, action: str, count: int) -> bool:
+    """Make the tasks hang, restart them if `action` is `restart`, and delete them; return whether all succeeded."""
     config = {
         "connector.class": SOURCE,
         "tasks.max": str(count),
         "topic": HANGING,
-        HANG_IN: where,
+        HANG_IN: call,
         ORDERS: str(scene.hanging.prefix),
     }
-    if where != "stop":
+    if call != "stop":
         scene.hanging.hang()
     if not scene.send_until_accepted(Call("PUT", f"/connectors/{HANGING}/config", config), REQUEST_TIMEOUT_S):
         return False
-    if where != "stop":
-        if not scene.until(lambda: _is_exhausted(scene, THREADS[where]), HANG_TIMEOUT_S):
+    if call != "stop":
+        if not scene.wait_until(lambda: _is_exhausted(scene, THREADS[call]), HANG_TIMEOUT_S):
             return False
-    elif not scene.until(lambda: _count_running(scene) == count, HANG_TIMEOUT_S):
+    elif not scene.wait_until(lambda: _count_running(scene) == count, HANG_TIMEOUT_S):
         return False
     else:
         scene.hanging.hang()
-    if then == "restart":
+    if action == "restart":
         scene.send_until_accepted(_RESTART, REQUEST_TIMEOUT_S)
-        scene.until(lambda: _is_exhausted(scene, 2 * THREADS[where]), RESTART_TIMEOUT_S)
+        scene.wait_until(lambda: _is_exhausted(scene, 2 * THREADS[call]), RESTART_TIMEOUT_S)
     return scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
 
 
-def _check_progress(scene: Scene, what: str) -> None:
+def _check_progress(scene: Scene, situation: str) -> None:
     """Check that a pipe makes progress or a worker reports that it is unhealthy."""
     before = [pipe.progress() for pipe in scene.pipes]
-    if scene.until(lambda: [pipe.progress() for pipe in scene.pipes] != before, PROGRESS_TIMEOUT_S):
-        scene.timeline.say(f"  {what}, and lines flow")
+    if scene.wait_until(lambda: [pipe.progress() for pipe in scene.pipes] != before, PROGRESS_TIMEOUT_S):
+        scene.timeline.say(f"  {situation}, and lines flow")
         return
     health = scene.health()
-    scene.timeline.say(f"  {what}, and no lines flow; health: {health}")
+    scene.timeline.say(f"  {situation}, and no lines flow; health: {health}")
     if all(response is not None and response[0] == _OK for response in health.values()):
-        scene.report_violation(f"{what}, no lines flow, and all workers report that they are healthy")
+        scene.report_violation(f"{situation}, no lines flow, and all workers report that they are healthy")
 
 
 def _is_exhausted(scene: Scene, threads: int) -> bool:
     """Return whether at least this many calls hang in every worker."""
     hanging = Counter(scene.hanging.list_hanging())
-    return all(hanging[each.process.pid] >= threads for each in scene.members.up())
+    return all(hanging[member.process.pid] >= threads for member in scene.members.up())
 
 
 def _count_running(scene: Scene) -> int:

@@ -1,4 +1,4 @@
-"""The environment of the faults in this package: the cluster, the pipes, REST, and the findings."""
+"""The environment of the faults in this package: the cluster, the pipes, the REST client, and the violations."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Scene:
 
     members: Members
     slow: Pipe
-    """Its sink appends to one file and executes commands."""
+    """The pipe whose sink appends to one file and executes commands."""
     once: Pipe
-    """Its sink writes files by offset ranges and executes commands."""
+    """The pipe whose sink writes files by offset range and executes commands."""
     hanging: Orders
     """Commands for the connector whose tasks only hang."""
     ask: Callable[[Member, Call], tuple[int, Any] | None]
     pipes: Sequence[Pipe]
     timeline: Timeline
     stopped: threading.Event
-    """Set when the run ends: waits return, and faults are undone."""
-    broken: list[str] = field(default_factory=list)
+    """Set when the run ends; waits then return early, and faults are undone."""
+    violations: list[str] = field(default_factory=list)
     """Violated guarantees, as reported by faults."""
 
-    def until(self, done: Callable[[], bool], seconds: float) -> bool:
+    def wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait until `done()`; return False on a timeout or if the run ends."""
         deadline_s = time.monotonic() + seconds
         while not done():
@@ -49,7 +49,7 @@ class Scene:
         return True
 
     def send_until_accepted(self, request: Call, seconds: float) -> bool:
-        """Send a request to one worker after the other until one accepts; return False on a timeout."""
+        """Send a request to the workers in turn until one accepts it; return False on a timeout."""
         turn = iter(range(1_000_000))
 
         def try_once() -> bool:
@@ -58,22 +58,22 @@ class Scene:
             is_deleted = request.method == "DELETE" and response is not None and response[0] == _NOT_FOUND
             return is_deleted or (response is not None and response[0] in _ACCEPTED)
 
-        return self.until(try_once, seconds)
+        return self.wait_until(try_once, seconds)
 
     def find_member(self, pid: int) -> Member | None:
         """Return the worker whose Python process has this id."""
-        return next((each for each in self.members.up() if each.process.pid == pid), None)
+        return next((member for member in self.members.up() if member.process.pid == pid), None)
 
     def release(self) -> None:
-        """Withdraw all commands, including those of a fault that could not be undone."""
+        """Withdraw all commands, including those of faults that could not be undone."""
         for orders in (self.slow.orders, self.once.orders, self.hanging):
             orders.release()
 
-    def report_violation(self, what: str) -> None:
+    def report_violation(self, message: str) -> None:
         """Record a violated guarantee."""
-        self.broken.append(f"+{self.timeline.now_s():.1f} s {what}")
-        self.timeline.say(f"  NOT KEPT: {what}")
+        self.violations.append(f"+{self.timeline.now_s():.1f} s {message}")
+        self.timeline.say(f"  VIOLATION: {message}")
 
     def health(self) -> Mapping[str, tuple[int, Any] | None]:
-        """Return the health of each worker."""
-        return {str(each): self.ask(each, Call("GET", "/health")) for each in self.members.up()}
+        """Return the response of `GET /health` of each worker."""
+        return {str(member): self.ask(member, Call("GET", "/health")) for member in self.members.up()}

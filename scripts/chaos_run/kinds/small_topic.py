@@ -1,11 +1,11 @@
-"""Lowers the `max.message.bytes` of a topic below the size of a producer's batches, which must then be split."""
+"""Lowers a topic's `max.message.bytes` below the batch size of its producer, which must then split batches."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # the classes are documented in this module
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -17,11 +17,11 @@ from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 LIMIT_BYTES: Final = 2_000
-"""Size of a few lines; a batch of a pipe has more."""
+"""Size of a few lines, which is less than the size of a pipe's batches."""
 _KEY: Final = "max.message.bytes"
 _REQUEST_TIMEOUT_S: Final = 10.0
 PROGRESS_TIMEOUT_S: Final = 30.0
-"""Time within which a pipe's sink must write, in addition to the fault's own time."""
+"""Time within which a pipe's sink must write, in addition to the duration of the fault."""
 
 
 def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
@@ -35,10 +35,12 @@ def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
     before = pipe.progress()
 
     def undo() -> None:
-        if not scene.until(lambda: pipe.progress() != before, PROGRESS_TIMEOUT_S):
-            scene.report_violation(f"{pipe.name}: no line came out while its topic had {_KEY}={LIMIT_BYTES}")
-        if not scene.until(lambda: _set_limit(bootstrap, pipe, None), _REQUEST_TIMEOUT_S):
-            scene.report_violation(f"{pipe.name}: {_KEY} could not be set back")
+        if not scene.wait_until(lambda: pipe.progress() != before, PROGRESS_TIMEOUT_S):
+            scene.report_violation(
+                f"{pipe.name}: no line was delivered while its topic had {_KEY}={LIMIT_BYTES}"
+            )
+        if not scene.wait_until(lambda: _set_limit(bootstrap, pipe, None), _REQUEST_TIMEOUT_S):
+            scene.report_violation(f"{pipe.name}: failed to reset {_KEY}")
 
     return undo
 

@@ -1,4 +1,4 @@
-"""Checks that REST reports a cause whenever a pipe stands still: its source or sink is stalled or failed."""
+"""Checks that REST reports a cause whenever a pipe makes no progress: a stalled, halted or failed source or sink."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 
 
 class Standstill:
-    """Checks the pipes that stand still."""
+    """A check of the pipes that make no progress."""
 
-    def __init__(self, scene: Scene, still_s: Callable[[Pipe], float]) -> None:
-        """`still_s` returns the seconds for which a pipe's sink has written nothing while lines were appended."""
-        self._scene, self._still_s = scene, still_s
+    def __init__(self, scene: Scene, get_stall_s: Callable[[Pipe], float]) -> None:
+        """Create the check; `get_stall_s` must return the seconds since the last progress of a pipe's sink."""
+        self._scene, self._get_stall_s = scene, get_stall_s
         self._reported: set[str] = set()
-        """Pipes whose current standstill was reported."""
+        """Names of the pipes whose current standstill was reported."""
 
     def run(self, seconds: float) -> None:
         """Check the pipes for this many seconds, or until the run ends."""
@@ -34,24 +34,26 @@ class Standstill:
             self.check()
 
     def check(self) -> None:
-        """Query a worker once about the pipes that stand still."""
-        still = {pipe.name for pipe in self._scene.pipes if self._still_s(pipe) > LIMIT_S}
-        self._reported &= still
-        if still <= self._reported or (connectors := self._connectors()) is None:
+        """Check once, with one query to a worker, the pipes that make no progress."""
+        stalled_pipes = {pipe.name for pipe in self._scene.pipes if self._get_stall_s(pipe) > LIMIT_S}
+        self._reported &= stalled_pipes
+        if stalled_pipes <= self._reported or (connectors := self._query_connectors()) is None:
             return
-        for name in sorted(still - self._reported):
+        for name in sorted(stalled_pipes - self._reported):
             connectors_of_pipe = {part: connectors.get(f"{name}-{part}", {}) for part in ("source", "sink")}
             self._reported.add(name)
             if reasons := [
-                f"{part}: {why}" for part, each in connectors_of_pipe.items() for why in list_reasons(each)
+                f"{part}: {reason}"
+                for part, connector in connectors_of_pipe.items()
+                for reason in list_reasons(connector)
             ]:
-                self._scene.timeline.say(f"  {name} stands still: {'; '.join(reasons)}")
+                self._scene.timeline.say(f"  {name} makes no progress: {'; '.join(reasons)}")
             else:
                 self._scene.report_violation(
-                    f"{name} has stood still for {LIMIT_S:g} s, and nothing is stalled or failed"
+                    f"{name} made no progress for {LIMIT_S:g} s, and no part of it is stalled or failed"
                 )
 
-    def _connectors(self) -> Mapping[str, Mapping[str, Any]] | None:
+    def _query_connectors(self) -> Mapping[str, Mapping[str, Any]] | None:
         """Return the state of all connectors from any worker; None if none responds."""
         for member in self._scene.members.up():
             response = self._scene.ask(member, Call("GET", _ALL))
@@ -61,13 +63,13 @@ class Standstill:
 
 
 def list_reasons(connector: Mapping[str, Any]) -> list[str]:
-    """Return the reasons why a connector may stand still: paused, stopped, failed, or stalled with a cause. Pure."""
+    """Return the reasons for which a connector may make no progress: paused, stopped, failed or stalled. Pure."""
     status, progress = connector.get("status") or {}, connector.get("progress") or {}
     parts = [status.get("connector") or {}, *status.get("tasks", ())]
-    return [*dict.fromkeys(filter(None, [*_states(parts), *_causes(progress)]))]
+    return [*dict.fromkeys(filter(None, [*_yield_states(parts), *_yield_causes(progress)]))]
 
 
-def _states(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _yield_states(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for part in parts:
         state, trace = part.get("state"), str(part.get("trace") or "")
         if state in _HALTED:
@@ -76,7 +78,7 @@ def _states(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{state}, {trace.partition(chr(10))[0]}"
 
 
-def _causes(progress: Mapping[str, Any]) -> Iterator[str]:
+def _yield_causes(progress: Mapping[str, Any]) -> Iterator[str]:
     yield str(progress.get("stall_cause") or "")
     for task in progress.get("tasks", ()):
         if task.get("stalled"):

@@ -10,24 +10,24 @@ from typing import Final
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
 
-EACH: Final = 4
-"""Processes per core, so that a worker's thread gets a fifth of a core."""
+PROCESSES_PER_CORE: Final = 4
+"""Number of processes per core, with which a worker's thread gets a fifth of a core."""
 _BURN: Final = "import time\nend_s = time.monotonic() + {seconds}\nwhile time.monotonic() < end_s: pass"
 _SPARE_S: Final = 30.0
-"""Time after the fault when the processes exit by themselves, unless they were killed."""
+"""Time after the fault after which the processes exit by themselves if they were not killed."""
 
 
 def starve(scene: Scene, step: HeavyStep) -> Undo | None:
     """Start the processes; kill them to undo."""
-    count = EACH * (os.cpu_count() or 1)
+    count = PROCESSES_PER_CORE * (os.cpu_count() or 1)
     code = _BURN.format(seconds=step.hold_s + _SPARE_S)
     burners = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
-    scene.timeline.say(f"  {count} processes compute")
+    scene.timeline.say(f"  started {count} busy processes")
 
     def undo() -> None:
-        for each in burners:
-            each.kill()
-        for each in burners:
-            each.wait()
+        for burner in burners:
+            burner.kill()
+        for burner in burners:
+            burner.wait()
 
     return undo

@@ -1,7 +1,7 @@
 """Simulates a worker that is suspended with its machine: its processes stop, and so does its monotonic clock.
 
-SIGSTOP does not stop `CLOCK_MONOTONIC`, unlike a suspension; therefore the worker's lease clock is advanced through the
-control port by the same time.
+SIGSTOP does not stop `CLOCK_MONOTONIC`, unlike a suspension; therefore the worker's lease clock is advanced
+by the same time through the control port.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scripts.chaos_run.schedule import HeavyStep
 
 
 def suspend(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Advance the clock, and freeze Python and JVM for longer than the session timeout."""
+    """Advance the lease clock, and freeze Python and the JVM for longer than the session timeout."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
     if jvm is None or "error" in member.control(do="suspend", seconds=step.hold_s):

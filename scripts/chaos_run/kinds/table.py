@@ -1,4 +1,4 @@
-"""The function of each fault, and its approximate duration in addition to its hold time."""
+"""The functions that inject faults, and the approximate durations of faults beyond their hold times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scripts.chaos_run.kinds import (
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 
-DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
+INJECTORS: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
     Heavy.SLOW_TARGET: targets.slow_down,
     Heavy.HANG_TARGET: targets.hang,
     Heavy.MOVE_BACK: moving.move_back,
@@ -27,14 +27,14 @@ DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
     Heavy.OVERLAP_FROZEN: overlap.freeze,
     Heavy.SUSPEND: suspend.suspend,
     Heavy.EXHAUST_POOL: pools.exhaust,
-    Heavy.KILL_LANE: lanes.kill_task,
+    Heavy.KILL_LANE: lanes.kill_job,
     Heavy.KILL_FULL_JVM: lanes.kill_full_jvm,
     Heavy.HOSTILE_RECORDS: hostile.send,
     Heavy.SMALL_TOPIC: small_topic.shrink,
     Heavy.STARVE: starve.starve,
 }
-"""Each function injects the fault and returns a function that undoes it, or None if it is not possible now."""
-EXTRA_S: Final[Mapping[Heavy, float]] = {
+"""Functions that inject faults. Each returns a function that undoes the fault, or None if the fault is not possible."""
+EXTRA_DURATION_S: Final[Mapping[Heavy, float]] = {
     Heavy.HANG_TARGET: 3.0,
     Heavy.MOVE_BACK: 8.0,
     Heavy.OVERLAP_RESTART: 15.0,

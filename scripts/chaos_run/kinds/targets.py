@@ -1,4 +1,4 @@
-"""Targets of sinks that are slow or do not respond for a while."""
+"""Faults of sink targets, which are slow or temporarily do not respond."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import HeavyStep
 
 SLEEP_S: Final = MAX_POLL_S + 2.0
-"""Duration of each write; the group evicts a member that does not poll for this long."""
+"""Duration of each write. The group evicts a member that does not poll for this long."""
 HANG_TIMEOUT_S: Final = 10.0
 """Time within which the next batch must hang."""
 
@@ -22,17 +22,17 @@ def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
     del step
     orders, pipe = scene.slow.orders, scene.slow
     bootstrap = scene.members.broker.bootstrap
-    before, seen = get_committed(bootstrap, pipe), len(orders.list_written())
+    before, initial_count = get_committed(bootstrap, pipe), len(orders.list_written())
     orders.sleep(SLEEP_S)
 
     def undo() -> None:
         try:
-            after, written = get_committed(bootstrap, pipe), orders.list_written()[seen:]
+            after, batches = get_committed(bootstrap, pipe), orders.list_written()[initial_count:]
         finally:
             orders.release()
-        if after == before and (again := find_repeated(written)):
+        if after == before and (repeated := find_repeated(batches)):
             scene.report_violation(
-                f"a slow sink wrote the same batch repeatedly without committing it: {again}"
+                f"a slow sink wrote the same batch repeatedly without committing it: {repeated}"
             )
 
     return undo
@@ -43,13 +43,13 @@ def hang(scene: Scene, step: HeavyStep) -> Undo | None:
     del step
     orders = scene.slow.orders
     orders.hang()
-    if scene.until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
+    if scene.wait_until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
         return orders.release
     orders.release()
     return None
 
 
-def find_repeated(written: Sequence[str]) -> str:
-    """Return the batches that were written more than once, with their start and count; empty if none. Pure."""
-    starts = Counter(line.rpartition(" ")[0] for line in written)
+def find_repeated(batches: Sequence[str]) -> str:
+    """Describe the batches that were written more than once, by start and count; empty if there are none. Pure."""
+    starts = Counter(line.rpartition(" ")[0] for line in batches)
     return ", ".join(f"{start} {count} times" for start, count in sorted(starts.items()) if count > 1)

@@ -16,7 +16,7 @@ import org.apache.kafka.connect.mirror.MirrorMakerConfig;
 import org.apache.kafka.connect.mirror.MirrorSourceConnector;
 import org.apache.kafka.connect.mirror.SourceAndTarget;
 
-/** Prints what MirrorMaker derives from a properties file: the configs of the worker and of the connectors of each flow. */
+/** Prints the configs that MirrorMaker derives from a properties file: of the worker and of the connectors of each flow. */
 public class MirrorMakerConfigs {
     private static final String PACKAGE = "org.apache.kafka.connect.mirror.";
 

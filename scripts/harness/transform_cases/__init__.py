@@ -1,4 +1,4 @@
-"""Transform chains and their input records, with which Connect and Kraal are compared."""
+"""Cases of transform chains and input records, with which Connect and Kraal are compared."""
 
 from __future__ import annotations
 

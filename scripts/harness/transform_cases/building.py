@@ -1,4 +1,4 @@
-"""Builds cases of transform configs and records in Connect's JSON."""
+"""Functions that build cases of transform configs, and records in Connect's JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = "org.apache.kafka.connect.transforms."
 
 
 def case(name: str, *stages: dict[str, str], records: Sequence[Data], **predicates: dict[str, str]) -> Case:
-    """Return a case whose stages are named a, b, c …; a stage's `type` is the class name without the package."""
+    """Return a case whose stages have the aliases a, b, c …; a stage's `type` is a class name without the package."""
     aliases = "abcdefghij"[: len(stages)]
     config = {"transforms": ",".join(aliases)}
     for alias, stage in zip(aliases, stages, strict=True):
@@ -33,7 +33,7 @@ def stage(kind: str, **keys: str) -> dict[str, str]:
 
 
 def record(value: Any = None, key: Any = None, **others: Any) -> dict[str, Any]:
-    """Return a sink record of JSON values, whose schemas are those of `with_schema`, if any."""
+    """Return a sink record of JSON values; values from `with_schema` have a schema."""
     return {
         "topic": "orders",
         "partition": 3,
@@ -46,7 +46,7 @@ def record(value: Any = None, key: Any = None, **others: Any) -> dict[str, Any]:
 
 
 def text(value: Any) -> str | None:
-    """Return JSON text; None stays None."""
+    """Return a value as JSON text; None for None."""
     return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -56,7 +56,7 @@ def with_schema(schema: dict[str, Any], payload: Any) -> dict[str, Any]:
 
 
 def make_schema(kind: str, *, optional: bool = False, **others: Any) -> dict[str, Any]:
-    """Return a schema of a type; `others` are its further attributes."""
+    """Return a schema of a type; `others` are additional attributes of the schema."""
     return {"type": kind, "optional": optional, **others}
 
 

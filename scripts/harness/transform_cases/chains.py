@@ -1,4 +1,4 @@
-"""Typical chains of several transforms."""
+"""Cases of typical chains of several transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms that select, wrap, rename, flatten, add and mask fields."""
+"""Cases of transforms that select, wrap, rename, flatten, add and mask fields."""
 
 from __future__ import annotations
 

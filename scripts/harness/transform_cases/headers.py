@@ -1,4 +1,4 @@
-"""Transforms of headers, and InsertField with the metadata of a record."""
+"""Cases of transforms of headers, and of InsertField with the metadata of a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cast with Java's number conversions, and invalid values."""
+"""Cases of Cast with Java's number conversions, and with invalid values."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def make_records(kind: str, values: tuple[Any, ...]) -> list[dict[str, Any] | No
 
 
 def keep_stable(kind: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the numbers that all Java versions print the same; before 19 some floats had superfluous digits."""
+    """Return the numbers that all Java versions print alike; before 19, some floats had superfluous digits."""
     return tuple(each for each in numbers if kind != "float32" or not 1e7 < abs(each) < 1e18)  # noqa: PLR2004
 
 

@@ -1,4 +1,4 @@
-"""TimestampConverter, with the patterns of SimpleDateFormat."""
+"""Cases of TimestampConverter with patterns of SimpleDateFormat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of topics, and predicates."""
+"""Cases of transforms of topics, and of predicates."""
 
 from __future__ import annotations
 

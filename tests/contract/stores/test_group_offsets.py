@@ -1,4 +1,4 @@
-"""What every GroupOffsets keeps to: the fake engine's, and Kafka's own."""
+"""Tests for the contract of GroupOffsets: the implementations of the fake engine and of Kafka."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ P0, P1 = TopicPartition(FAKE_TOPIC, 0), TopicPartition(FAKE_TOPIC, 1)
 
 
 @dataclass
-class World:
-    """An implementation, and how someone becomes a member of a sink's group, and leaves it."""
+class GroupContract:
+    """An implementation, with a function that joins a sink's group and returns a function that leaves the group."""
 
     groups: GroupOffsets
     join: Callable[[ConnectorName], Callable[[], object]]
@@ -43,7 +43,7 @@ class World:
 
 
 @pytest.fixture(params=["fake", "kafka"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def contract(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupContract]:
     if request.param == "fake":
         running: set[TaskId] = set()
 
@@ -51,19 +51,19 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
             running.add(TaskId(name, 0))
             return running.clear
 
-        yield World(FakeGroupOffsets({}, lambda: running), join)
+        yield GroupContract(FakeGroupOffsets({}, lambda: running), join)
         return
     bootstrap = request.getfixturevalue("bootstrap")
     groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
     with topic_admin(bootstrap) as admin:
         ensure_topics(admin, [internal_topic(FAKE_TOPIC, partitions=2)])
-        made = World(groups, lambda name: member(bootstrap, name))
-        made.delete()
-        yield made
+        kafka_contract = GroupContract(groups, lambda name: join_group(bootstrap, name))
+        kafka_contract.delete()
+        yield kafka_contract
 
 
-def member(bootstrap: str, name: ConnectorName) -> Callable[[], object]:
-    """Join a sink's group; return what leaves it."""
+def join_group(bootstrap: str, name: ConnectorName) -> Callable[[], object]:
+    """Join a sink's group; return a function that leaves the group."""
     consumer = Consumer(
         {**options(bootstrap), "group.id": consumer_group({}, name, {}), "enable.auto.commit": False}
     )
@@ -72,55 +72,55 @@ def member(bootstrap: str, name: ConnectorName) -> Callable[[], object]:
         consumer.poll(0.1)
         if consumer.assignment():
             return consumer.close
-    raise AssertionError("it has not joined")
+    raise AssertionError("the consumer has not joined the group")
 
 
-def test_a_group_that_does_not_exist_has_no_offsets(world: World) -> None:
-    assert world.read() == {}
+def test_missing_group_has_no_offsets(contract: GroupContract) -> None:
+    assert contract.read() == {}
 
 
-def test_changes_only_the_named_partitions(world: World) -> None:
-    world.alter({P0: 5, P1: 2**40})
-    world.alter({P0: 0})
-    assert world.read() == {P0: 0, P1: 2**40}
-    world.alter({P0: None, P1: 3})
-    assert world.read() == {P1: 3}
-    assert world.read(ConnectorName("y")) == {}
+def test_alter_changes_only_the_given_partitions(contract: GroupContract) -> None:
+    contract.alter({P0: 5, P1: 2**40})
+    contract.alter({P0: 0})
+    assert contract.read() == {P0: 0, P1: 2**40}
+    contract.alter({P0: None, P1: 3})
+    assert contract.read() == {P1: 3}
+    assert contract.read(ConnectorName("y")) == {}
 
 
-def test_deleting_a_missing_offset_is_a_noop(world: World) -> None:
-    world.alter({P1: 3})
-    world.alter({P0: None})
-    assert world.read() == {P1: 3}
+def test_deleting_a_missing_offset_is_a_noop(contract: GroupContract) -> None:
+    contract.alter({P1: 3})
+    contract.alter({P0: None})
+    assert contract.read() == {P1: 3}
 
 
-def test_a_deleted_group_may_be_deleted_again(world: World) -> None:
-    world.alter({P0: 5})
-    world.delete()
-    assert world.read() == {}
-    world.delete()
+def test_deleting_a_missing_group_is_a_noop(contract: GroupContract) -> None:
+    contract.alter({P0: 5})
+    contract.delete()
+    assert contract.read() == {}
+    contract.delete()
 
 
-def test_a_topic_that_does_not_exist_cannot_be_altered(world: World) -> None:
+def test_offsets_of_a_missing_topic_cannot_be_altered(contract: GroupContract) -> None:
     with pytest.raises(StoreError):
-        world.alter({TopicPartition("there-is-none", 0): 1})
+        contract.alter({TopicPartition("there-is-none", 0): 1})
 
 
-def test_offsets_of_a_group_that_has_members_are_theirs(world: World) -> None:
-    world.alter({P0: 5})
-    leave = world.join(X)
+def test_offsets_of_a_group_with_members_cannot_be_changed(contract: GroupContract) -> None:
+    contract.alter({P0: 5})
+    leave = contract.join(X)
     for offset in (6, None):
         with pytest.raises(GroupInUse):
-            world.alter({P0: offset})
+            contract.alter({P0: offset})
     with pytest.raises(GroupInUse):
-        world.delete()
-    assert world.read()[P0] == 5
+        contract.delete()
+    assert contract.read()[P0] == 5
     leave()
-    world.alter({P0: 6})
-    assert world.read()[P0] == 6
+    contract.alter({P0: 6})
+    assert contract.read()[P0] == 6
 
 
-def test_ends_of_partitions_without_those_that_do_not_exist(bootstrap: str, tmp_path: Path) -> None:
+def test_end_offsets_exclude_missing_partitions(bootstrap: str, tmp_path: Path) -> None:
     groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
     with topic_admin(bootstrap) as admin:
         ensure_topics(admin, [internal_topic("with-end", partitions=2)])
@@ -131,31 +131,31 @@ def test_ends_of_partitions_without_those_that_do_not_exist(bootstrap: str, tmp_
     producer.commit_transaction(20)
     producer.begin_transaction()
     producer.produce("with-end", b"", b"key", partition=0)
-    producer.flush(20)  # its transaction stays open
+    producer.flush(20)  # the transaction stays open
     first, second = TopicPartition("with-end", 0), TopicPartition("with-end", 1)
-    nowhere = [TopicPartition("there-is-none", 0), TopicPartition("with-end", 7)]
+    missing_partitions = [TopicPartition("there-is-none", 0), TopicPartition("with-end", 7)]
     assert groups.ends(X, {}, [first, second], timeout_s=20) == {first: 2, second: 0}
-    assert groups.ends(X, {}, [first, nowhere[0]], timeout_s=20) == {first: 2}
-    assert groups.ends(X, {}, nowhere, timeout_s=20) == {}
+    assert groups.ends(X, {}, [first, missing_partitions[0]], timeout_s=20) == {first: 2}
+    assert groups.ends(X, {}, missing_partitions, timeout_s=20) == {}
     assert groups.ends(X, {}, [], timeout_s=20) == {}
     producer.abort_transaction(20)
 
 
-def test_offsets_of_a_deleted_topic_are_gone(bootstrap: str, tmp_path: Path) -> None:
+def test_offsets_of_a_deleted_topic_are_removed(bootstrap: str, tmp_path: Path) -> None:
     groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
-    gone = ConnectorName("of a deleted topic")
+    name = ConnectorName("of a deleted topic")
     with topic_admin(bootstrap) as admin:
         ensure_topics(admin, [internal_topic("soon-deleted")])
-        groups.alter(gone, {}, {TopicPartition("soon-deleted", 0): 1}, timeout_s=20)
+        groups.alter(name, {}, {TopicPartition("soon-deleted", 0): 1}, timeout_s=20)
         delete_topic(admin, "soon-deleted")
     for _ in range(200):
-        if not groups.read(gone, {}, timeout_s=20):
+        if not groups.read(name, {}, timeout_s=20):
             break
-    assert groups.read(gone, {}, timeout_s=20) == {}
-    groups.delete(gone, {}, timeout_s=20)
+    assert groups.read(name, {}, timeout_s=20) == {}
+    groups.delete(name, {}, timeout_s=20)
 
 
-def test_a_connector_may_name_its_group_and_its_kafka(bootstrap: str, tmp_path: Path) -> None:
+def test_connector_config_overrides_group_and_bootstrap_servers(bootstrap: str, tmp_path: Path) -> None:
     groups = KafkaGroupOffsets({"bootstrap.servers": "127.0.0.1:1"}, scratch=tmp_path)
     config = {
         "consumer.override.group.id": " mine ",
@@ -165,11 +165,13 @@ def test_a_connector_may_name_its_group_and_its_kafka(bootstrap: str, tmp_path: 
     with topic_admin(bootstrap) as admin:
         ensure_topics(admin, [internal_topic(FAKE_TOPIC, partitions=2)])
     groups.alter(X, config, {P0: 11}, timeout_s=20)
-    other = KafkaGroupOffsets({"bootstrap.servers": bootstrap, "consumer.group.id": "mine"}, scratch=tmp_path)
-    assert other.read(X, {}, timeout_s=20) == {P0: 11}
+    other_groups = KafkaGroupOffsets(
+        {"bootstrap.servers": bootstrap, "consumer.group.id": "mine"}, scratch=tmp_path
+    )
+    assert other_groups.read(X, {}, timeout_s=20) == {P0: 11}
 
 
-def test_a_kafka_that_is_away_is_an_error_and_leaves_no_thread(tmp_path: Path) -> None:
+def test_unavailable_kafka_raises_an_error_and_leaves_no_thread(tmp_path: Path) -> None:
     groups = KafkaGroupOffsets({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, scratch=tmp_path)
     with pytest.raises(StoreError):
         groups.read(X, {}, timeout_s=1)
@@ -185,5 +187,7 @@ def test_a_kafka_that_is_away_is_an_error_and_leaves_no_thread(tmp_path: Path) -
         ({}, {"consumer.override.group.id": " "}, "connect-x"),
     ],
 )
-def test_chooses_the_sinks_group(worker: dict[str, str], config: dict[str, str], group: str) -> None:
+def test_connector_config_precedes_worker_config_for_the_group_id(
+    worker: dict[str, str], config: dict[str, str], group: str
+) -> None:
     assert consumer_group(worker, X, config) == group

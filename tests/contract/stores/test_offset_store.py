@@ -1,4 +1,4 @@
-"""What every OffsetStore keeps to: memory, Connect's file, and Kafka."""
+"""Tests for the contract of OffsetStore: in memory, in Connect's file, and in Kafka."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from tests.fakes.kafka.internal_topics import fresh_topic, options, topic_admin
 
 X, Y = ConnectorName("x"), ConnectorName("y é")
 P = SourcePartition.of({"filename": "/a", "part": 1})
-SAME = SourcePartition.of({"part": 1, "filename": "/a"})
+P_REORDERED = SourcePartition.of({"part": 1, "filename": "/a"})
 Q = SourcePartition.of({"filename": "/b", "part": None})
 
 
 @pytest.fixture(params=["memory", "file", "kafka"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OffsetStore]:
     with ExitStack() as stack:
-        made: OffsetStore
+        new_store: OffsetStore
         match request.param:
             case "memory":
-                made = MemoryOffsets()
+                new_store = MemoryOffsets()
             case "file":
-                made = OffsetFile(tmp_path / "offsets")
+                new_store = OffsetFile(tmp_path / "offsets")
             case _:
                 bootstrap = request.getfixturevalue("bootstrap")
                 admin = stack.enter_context(topic_admin(bootstrap))
-                made = KafkaOffsets(
+                new_store = KafkaOffsets(
                     fresh_topic(admin, "offsets", partitions=25),
                     options(bootstrap),
                     client_id="test-offsets",
                     admin=admin,
                     timeout_s=10,
                 )
-        stack.callback(made.close)
-        yield made
+        stack.callback(new_store.close)
+        yield new_store
 
 
-def test_an_unknown_connector_has_no_offsets(store: OffsetStore) -> None:
+def test_unknown_connector_has_no_offsets(store: OffsetStore) -> None:
     assert dict(store.load(X)) == {}
 
 
-def test_offsets_are_kept_by_connector_and_partition(store: OffsetStore) -> None:
+def test_offsets_are_stored_by_connector_and_partition(store: OffsetStore) -> None:
     store.store({X: {P: {"position": 1}, Q: {"position": 2}}, Y: {P: {"position": 3}}})
     store.store({X: {P: {"position": 4}}})
     assert dict(store.load(X)) == {P: {"position": 4}, Q: {"position": 2}}
@@ -64,13 +64,13 @@ def test_storing_none_deletes_the_offset(store: OffsetStore) -> None:
     assert store.load(X)[P] == {"position": 9}
 
 
-def test_a_partition_is_the_same_whatever_the_order_of_its_fields(store: OffsetStore) -> None:
+def test_order_of_partition_fields_is_irrelevant(store: OffsetStore) -> None:
     store.store({X: {P: {"position": 1}}})
-    store.store({X: {SAME: {"position": 2}}})
+    store.store({X: {P_REORDERED: {"position": 2}}})
     assert dict(store.load(X)) == {P: {"position": 2}}
 
 
-def test_offsets_keep_the_types_of_their_fields(store: OffsetStore) -> None:
+def test_types_of_offset_fields_are_preserved(store: OffsetStore) -> None:
     offset = {"i": 2**60, "f": 0.5, "b": True, "n": None, "s": "é\U0001f600"}
     store.store({X: {P: offset}})
     assert store.load(X)[P] == offset

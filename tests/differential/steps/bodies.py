@@ -1,4 +1,4 @@
-"""Invalid bodies for every endpoint that accepts one."""
+"""Steps that send invalid bodies to every endpoint that accepts a body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.differential.script import Step, ask, family, states
 
 _UNREADABLE = error("unreadable-body", 500, 400)
 
-_TAKING: Mapping[str, str] = {
+_ENDPOINTS: Mapping[str, str] = {
     "create": "POST /connectors",
     "put": "PUT /connectors/body/config",
     "patch": "PATCH /connectors/body/config",
@@ -23,15 +23,15 @@ _TAKING: Mapping[str, str] = {
     "logger": "PUT /admin/loggers/body.example",
 }
 _BROKEN: Mapping[str, str | bytes] = {
-    "cut short": '{"name": "x"',
-    "no JSON at all": "<xml/>",
-    "nothing but blanks": "  ",
+    "truncated": '{"name": "x"',
+    "XML": "<xml/>",
+    "blank": "  ",
     "a single quote": "{'name': 'x'}",
-    "a comma too many": '{"name": "x",}',
-    "a bare word": "nonsense",
+    "a trailing comma": '{"name": "x",}',
+    "an unquoted word": "nonsense",
     "not UTF-8": b'{"name": "\xff"}',
     "an array": "[]",
-    "a text": '"name"',
+    "a string": '"name"',
     "a number": "12",
     "true": "true",
     "NaN": '{"name": NaN}',
@@ -53,7 +53,7 @@ _KINDS = (
 def _make_broken_bodies() -> list[Step]:
     return [
         ask(f"{endpoint}: {how}", line, body, _UNREADABLE)
-        for endpoint, line in _TAKING.items()
+        for endpoint, line in _ENDPOINTS.items()
         for how, body in _BROKEN.items()
     ]
 
@@ -69,23 +69,23 @@ def _allow_media_type(endpoint: str, kind: str) -> list[Allowance]:
     }.get(endpoint, [])
 
 
-def _types() -> list[Step]:
+def _make_media_types() -> list[Step]:
     """Return steps with valid and invalid media types."""
     kinds = [
         ask(f"{endpoint}: as {kind}", line, {"a": "b"}, *_allow_media_type(endpoint, kind), content_type=kind)
-        for endpoint, line in _TAKING.items()
+        for endpoint, line in _ENDPOINTS.items()
         for kind in _KINDS
     ]
-    for endpoint, line in _TAKING.items():
+    for endpoint, line in _ENDPOINTS.items():
         kinds += [
             ask(
-                f"{endpoint}: as what is no type",
+                f"{endpoint}: with an invalid type",
                 line,
                 {"a": "b"},
                 whole("broken-type", 400, 415),
                 content_type="json",
             ),
-            ask(f"{endpoint}: as nothing", line, {"a": "b"}, content_type=""),
+            ask(f"{endpoint}: without a type", line, {"a": "b"}, content_type=""),
             ask(f"{endpoint}: without a body", line, None, _UNREADABLE),
             ask(f"{endpoint}: with an empty body", line, "", _UNREADABLE),
             ask(f"{endpoint}: null", line, "null", _UNREADABLE),
@@ -95,9 +95,9 @@ def _types() -> list[Step]:
 
 STEPS = family(
     "bodies",
-    ask("somebody to ask", "POST /connectors", idle("body")),
+    ask("create the connector", "POST /connectors", idle("body")),
     _make_broken_bodies(),
-    _types(),
+    _make_media_types(),
     ask(
         "initial offsets",
         "POST /connectors",
@@ -108,19 +108,24 @@ STEPS = family(
         whole("initial-offsets", 500, 201),
     ),
     ask(
-        "they are there",
+        "read the initial offsets",
         "GET /connectors/offset/offsets",
         None,
         whole("initial-offsets", 404, 200),
     ),
-    ask("it goes", "DELETE /connectors/offset", None, whole("initial-offsets", 404, 204)),
+    ask(
+        "delete the connector with offsets",
+        "DELETE /connectors/offset",
+        None,
+        whole("initial-offsets", 404, 204),
+    ),
     ask("an unknown field", "POST /connectors", {**idle("x"), "more": 1}, _UNREADABLE),
     ask("no config", "POST /connectors", {"name": "x"}, _UNREADABLE),
-    ask("a config that is null", "POST /connectors", {"name": "x", "config": None}, _UNREADABLE),
-    ask("a config that is a text", "POST /connectors", {"name": "x", "config": "a=b"}, _UNREADABLE),
+    ask("a null config", "POST /connectors", {"name": "x", "config": None}, _UNREADABLE),
+    ask("a config that is a string", "POST /connectors", {"name": "x", "config": "a=b"}, _UNREADABLE),
     ask("a name that is an object", "POST /connectors", {"name": {}, "config": {}}, _UNREADABLE),
     ask(
-        "a key twice: the last counts",
+        "a duplicate key",
         "PUT /connectors/body/config",
         '{"connector.class": "none", "connector.class": "FileStreamSource", "topic": "a", "topic": "b"}',
     ),
@@ -130,13 +135,13 @@ STEPS = family(
         b'\xef\xbb\xbf{"connector.class": "FileStreamSource", "topic": "b"}',
     ),
     ask(
-        "words after the JSON",
+        "text after the JSON",
         "PUT /connectors/body/config",
         '{"connector.class": "FileStreamSource", "topic": "b"} more',
         _UNREADABLE,
     ),
     ask(
-        "numbers of all kinds",
+        "numbers in several notations",
         "PUT /connectors/body/config",
         '{"connector.class": "FileStreamSource", "topic": "b", "a": 1.50, "b": 1E400, "c": -0, "d": 0.1e-7}',
     ),
@@ -153,7 +158,7 @@ STEPS = family(
         _UNREADABLE,
     ),
     ask(
-        "a partition that is a text",
+        "a partition that is a string",
         "PATCH /connectors/body/offsets",
         {"offsets": [{"partition": "p", "offset": {}}]},
         _UNREADABLE,
@@ -164,10 +169,10 @@ STEPS = family(
     ask("a body for a restart", "POST /connectors/none/restart?includeTasks=true", {}),
     ask("a body for a DELETE", "DELETE /connectors/none", {}),
     ask(
-        "more than a worker takes",
+        "a body above the limit",
         "PUT /connectors/body/config",
         source("body", note="x" * 1_000_001),
         whole("body-limit", 200, 413),
     ),
-    ask("somebody goes", "DELETE /connectors/body"),
+    ask("delete the connector", "DELETE /connectors/body"),
 )

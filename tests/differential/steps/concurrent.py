@@ -1,4 +1,4 @@
-"""Concurrent requests, of which any may win, but whose final state is deterministic."""
+"""Steps with concurrent requests. The winner is random, the final state is deterministic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _CREATED_OR_GONE = (201, 204, 404, 409)
 
 STEPS = family(
     "concurrent",
-    at_once("create one six times", [("POST /connectors", idle("once"))] * 6, among=(201, 409)),
-    ask("it is there once", "GET /connectors", None, _ORDER),
-    at_once("delete it six times", [("DELETE /connectors/once", None)] * 6, among=(204, 404)),
-    ask("it is gone", "GET /connectors/once/status", until=status(404)),
+    at_once("create one connector six times", [("POST /connectors", idle("once"))] * 6, among=(201, 409)),
+    ask("list it once", "GET /connectors", None, _ORDER),
+    at_once("delete one connector six times", [("DELETE /connectors/once", None)] * 6, among=(204, 404)),
+    ask("wait until it is deleted", "GET /connectors/once/status", until=status(404)),
     at_once("create eight", [("POST /connectors", idle(name)) for name in _MANY]),
     ask(
-        "all eight are there",
+        "list all eight",
         "GET /connectors",
         None,
         _ORDER,
@@ -31,28 +31,38 @@ STEPS = family(
     ),
     at_once("read eight", [(f"GET /connectors/{name}/config", None) for name in _MANY]),
     at_once("delete eight", [(f"DELETE /connectors/{name}", None) for name in _MANY]),
-    ask("none of the eight is left", "GET /connectors", until=lambda response: "many" not in response.body),
+    ask(
+        "wait until all eight are deleted",
+        "GET /connectors",
+        until=lambda response: "many" not in response.body,
+    ),
     at_once(
         "create and delete",
         [("POST /connectors", idle("raced")), (f"DELETE {_ONE}", None)] * 5,
         among=_CREATED_OR_GONE,
         only=DISTRIBUTED,  # Java's standalone herder responds with 500 if its own stop is late
     ),
-    at_once("create it for certain", [("POST /connectors", idle("raced"))], among=(201, 409)),
-    ask("it is there in the end", f"GET {_ONE}", until=status(200)),
-    ask("and is stopped", f"GET {_ONE}/status", until=states("STOPPED")),
-    ask("delete it", f"DELETE {_ONE}"),
-    ask("create one that runs", "POST /connectors", creation("raced", source("raced", tasks_max="1"))),
-    ask("it runs", f"GET {_ONE}/status", until=states("RUNNING", "RUNNING")),
+    at_once("create after the race", [("POST /connectors", idle("raced"))], among=(201, 409)),
+    ask("read after the race", f"GET {_ONE}", until=status(200)),
+    ask("status after the race", f"GET {_ONE}/status", until=states("STOPPED")),
+    ask("delete after the race", f"DELETE {_ONE}"),
+    ask("create a running connector", "POST /connectors", creation("raced", source("raced", tasks_max="1"))),
+    ask("running", f"GET {_ONE}/status", until=states("RUNNING", "RUNNING")),
     at_once("restart it eight times", [(f"POST {_ONE}/restart?includeTasks=true", None)] * 8, among=(202,)),
-    ask("it runs after all", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    ask("running after restarts", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
     at_once("restart its task eight times", [(f"POST {_ONE}/tasks/0/restart", None)] * 8, among=(204,)),
-    ask("and still it runs", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    ask(
+        "running after task restarts",
+        f"GET {_ONE}/status",
+        None,
+        VERSIONS,
+        until=states("RUNNING", "RUNNING"),
+    ),
     at_once(
         "pause and resume", [(f"PUT {_ONE}/pause", None), (f"PUT {_ONE}/resume", None)] * 4, among=(202,)
     ),
-    ask("resume for certain", f"PUT {_ONE}/resume"),
-    ask("then it runs", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    ask("resume after the race", f"PUT {_ONE}/resume"),
+    ask("running after pauses", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
     at_once(
         "reconfigure, restart and stop",
         [
@@ -62,13 +72,13 @@ STEPS = family(
         ],
         among=(200, 202, 204),
     ),
-    ask("then it is stopped", f"GET {_ONE}/status", until=states("STOPPED")),
-    ask("with its new config", f"GET {_ONE}/config"),
+    ask("stopped after the race", f"GET {_ONE}/status", until=states("STOPPED")),
+    ask("config after the race", f"GET {_ONE}/config"),
     at_once(
         "delete and restart",
         [(f"DELETE {_ONE}", None), (f"POST {_ONE}/restart?includeTasks=true", None)],
         among=(202, 204, 404),
     ),
-    ask("it is gone for good", f"GET {_ONE}/status", until=status(404)),
-    ask("nothing is left", "GET /connectors"),
+    ask("wait until it is deleted, after the restart", f"GET {_ONE}/status", until=status(404)),
+    ask("list no connectors", "GET /connectors"),
 )

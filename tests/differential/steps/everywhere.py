@@ -8,7 +8,14 @@ from typing import Final
 
 from kraal import __version__
 from scripts.harness.java_connect import CURRENT, OLDER
-from tests.differential.allowances import OWN, Allowance, Pair, config_in_any_order, header, of_text
+from tests.differential.allowances import (
+    KRAAL_PREFIXES,
+    Allowance,
+    Pair,
+    config_in_any_order,
+    header,
+    of_text,
+)
 from tests.differential.exchange import Response
 from tests.differential.older_connect import as_current
 
@@ -18,22 +25,24 @@ _VERSION: Final = re.compile(
     r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
     rf"""(?:{"|".join(map(re.escape, (CURRENT, *OLDER, __version__)))})(?=["',}}])"""
 )
-"""Versions of plugins; that of `GET /` is the first field and does not match."""
-_OWN: Final = re.compile(rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, OWN))})[^"]*",)+)""")
-"""Recommended class names that sort before Kafka's own."""
+"""Matches versions of plugins. The version in `GET /` is the first field, and does not match."""
+_OWN: Final = re.compile(
+    rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, KRAAL_PREFIXES))})[^"]*",)+)"""
+)
+"""Matches recommended class names that precede Kafka's class names."""
 
 
-def _as_current(one: Response, other: Response) -> Pair:
-    """Convert Java's texts of Connect 4.3 to the current ones; keep Kraal's."""
-    return replace(one, body=as_current(one.body)), other
+def _as_current(expected: Response, actual: Response) -> Pair:
+    """Convert texts of Connect 4.3 in Java's response to the current texts."""
+    return replace(expected, body=as_current(expected.body)), actual
 
 
-def _unify_reason(one: Response, other: Response) -> Pair:
-    """Use HTTP's reason phrase for a 500 with either of both phrases."""
+def _unify_reason(expected: Response, actual: Response) -> Pair:
+    """Use one reason phrase for a 500, for which Java and Kraal have different phrases."""
     names = {"Server Error", "Internal Server Error"}
-    if {one.reason, other.reason} == names and one.status == other.status:
-        return replace(one, reason=other.reason), other
-    return one, other
+    if {expected.reason, actual.reason} == names and expected.status == actual.status:
+        return replace(expected, reason=actual.reason), actual
+    return expected, actual
 
 
 EVERYWHERE: Final[tuple[Allowance, ...]] = (

@@ -1,4 +1,4 @@
-"""`initial_state` of KIP-980."""
+"""Steps that create connectors with initial states (KIP-980)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.differential.script import Step, ask, family, states
 
 def _initial_states() -> list[Step]:
     steps: list[Step] = []
-    for value, wanted, paused in (
+    for value, expected, paused in (
         ("STOPPED", ["STOPPED"], ["PAUSED"]),
         ("paused", ["PAUSED"], ["PAUSED"]),
         ("Running", ["RUNNING", "RUNNING"], ["PAUSED", "PAUSED"]),
@@ -18,23 +18,23 @@ def _initial_states() -> list[Step]:
         name = f"begun-{value}"
         steps += [
             ask(
-                f"begin {value}",
+                f"create {value}",
                 "POST /connectors",
                 creation(name, source(name), initial_state=value),
             ),
-            ask(f"{value} is its state", f"GET /connectors/{name}/status", until=states(*wanted)),
-            ask(f"{value} is not in its config", f"GET /connectors/{name}/config"),
-            ask(f"and it has tasks, if it is to run: {value}", f"GET /connectors/{name}/tasks"),
-            ask(f"pause what began {value}", f"PUT /connectors/{name}/pause"),
-            ask(f"{value} is paused", f"GET /connectors/{name}/status", until=states(*paused)),
-            ask(f"and has tasks, if it did run: {value}", f"GET /connectors/{name}/tasks"),
-            ask(f"resume what began {value}", f"PUT /connectors/{name}/resume"),
-            ask(f"{value} runs", f"GET /connectors/{name}/status", until=states("RUNNING", "RUNNING")),
-            ask(f"delete what began {value}", f"DELETE /connectors/{name}"),
+            ask(f"state of {value}", f"GET /connectors/{name}/status", until=states(*expected)),
+            ask(f"config of {value}", f"GET /connectors/{name}/config"),
+            ask(f"tasks of {value}", f"GET /connectors/{name}/tasks"),
+            ask(f"pause {value}", f"PUT /connectors/{name}/pause"),
+            ask(f"paused: {value}", f"GET /connectors/{name}/status", until=states(*paused)),
+            ask(f"tasks of paused {value}", f"GET /connectors/{name}/tasks"),
+            ask(f"resume {value}", f"PUT /connectors/{name}/resume"),
+            ask(f"running: {value}", f"GET /connectors/{name}/status", until=states("RUNNING", "RUNNING")),
+            ask(f"delete {value}", f"DELETE /connectors/{name}"),
         ]
     steps += [
         ask(
-            f"begin {value!r}",
+            f"invalid state {value!r}",
             "POST /connectors",
             {**idle("x"), "initial_state": value},
             error("initial-state", 500, 400),

@@ -1,4 +1,4 @@
-"""Requests of the internal API between workers, sent by an external client."""
+"""Steps that send requests of the internal API between workers from an external client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = family(
     "internal",
     ask("tasks, unsigned", "POST /connectors/none/tasks", [{"a": "b"}], _NOT_HERE),
     ask(
-        "tasks, as they come from nowhere",
+        "tasks, without a media type",
         "POST /connectors/none/tasks",
         [{"a": "b"}],
         _NOT_HERE,
@@ -32,7 +32,7 @@ STEPS = family(
         headers=_SIGNED,
     ),
     ask(
-        "tasks, with an algorithm that nobody has",
+        "tasks, with an unknown algorithm",
         "POST /connectors/none/tasks",
         [],
         headers={**_SIGNED, "X-Connect-Request-Signature-Algorithm": "MD2"},
@@ -46,22 +46,22 @@ STEPS = family(
         headers={"X-Connect-Authorization": "bm90"},
     ),
     ask(
-        "tasks, with a signature that is none",
+        "tasks, with an invalid signature",
         "POST /connectors/none/tasks",
         [],
         _NO_BASE64,
         headers={**_SIGNED, "X-Connect-Authorization": "!"},
         only=DISTRIBUTED,
     ),
-    ask("tasks, none", "POST /connectors/none/tasks", [], _NOT_HERE),
-    ask("tasks, sent on once", "POST /connectors/none/tasks?forward=false", [], _NOT_HERE),
+    ask("no tasks", "POST /connectors/none/tasks", [], _NOT_HERE),
+    ask("tasks, forwarded once", "POST /connectors/none/tasks?forward=false", [], _NOT_HERE),
     ask("tasks, unreadable", "POST /connectors/none/tasks", "[", _UNREADABLE),
     ask("tasks, an object", "POST /connectors/none/tasks", {}, _UNREADABLE),
-    ask("tasks, texts", "POST /connectors/none/tasks", ["a"], _UNREADABLE),
-    ask("tasks, nothing", "POST /connectors/none/tasks", None, _UNREADABLE),
+    ask("tasks, strings", "POST /connectors/none/tasks", ["a"], _UNREADABLE),
+    ask("tasks, without a body", "POST /connectors/none/tasks", None, _UNREADABLE),
     ask("fence, unsigned", "PUT /connectors/none/fence", None, _NOT_HERE),
     ask("fence, with a wrong signature", "PUT /connectors/none/fence", None, _NOT_HERE, headers=_SIGNED),
     ask("fence, with a body", "PUT /connectors/none/fence", "{}", _NOT_HERE, headers=_SIGNED),
-    ask("fence, sent on once", "PUT /connectors/none/fence?forward=false", None, _NOT_HERE),
-    ask("fence, sent on twice", "PUT /connectors/none/fence?forward=true", None, _NOT_HERE),
+    ask("fence, forwarded once", "PUT /connectors/none/fence?forward=false", None, _NOT_HERE),
+    ask("fence, forwarded twice", "PUT /connectors/none/fence?forward=true", None, _NOT_HERE),
 )

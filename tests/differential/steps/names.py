@@ -1,4 +1,4 @@
-"""Connectors whose names require escapes in paths."""
+"""Steps with connectors whose names must be escaped in paths."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _life_cycle(name: str) -> list[Step]:
 _SLASHES = [
     ask("a slash, put", "PUT /connectors/a%2Fb/config", source("x"), whole("names-in-paths", 400, 201)),
     ask("a slash, read", "GET /connectors/a%2Fb", None, whole("names-in-paths", 400, 200)),
-    ask("a slash, in small letters", "GET /connectors/a%2fb/config", None, whole("names-in-paths", 400, 200)),
+    ask("a slash, in lower case", "GET /connectors/a%2fb/config", None, whole("names-in-paths", 400, 200)),
     ask("a slash, deleted", "DELETE /connectors/a%2Fb", None, whole("names-in-paths", 400, 204)),
     ask("a slash, unknown", "GET /connectors/a%2Fc/status", None, whole("names-in-paths", 400, 404)),
     ask(
@@ -61,21 +61,21 @@ _SLASHES = [
     ask("dots", "GET /connectors/none/../none"),
     ask("escaped dots", "GET /connectors/%2e%2e/none", None, whole("names-in-paths", 400, 404)),
     ask("a broken escape", "GET /connectors/a%zz", None, whole("names-in-paths", 400, 400)),
-    ask("half an escape", "GET /connectors/a%2", None, whole("names-in-paths", 400, 400)),
-    ask("no UTF-8", "GET /connectors/a%ff", None, whole("names-in-paths", 400, 400)),
+    ask("a truncated escape", "GET /connectors/a%2", None, whole("names-in-paths", 400, 400)),
+    ask("invalid UTF-8", "GET /connectors/a%ff", None, whole("names-in-paths", 400, 400)),
     ask("a null byte", "GET /connectors/a%00b", None, whole("names-in-paths", 400, 404)),
     ask("a line feed", "GET /connectors/a%0Ab", None, whole("names-in-paths", 400, 404)),
     ask("a blank", "GET /connectors/%20"),
     ask("a plus", "GET /connectors/a+b"),
     ask(
-        "put with blanks around",
+        "put with surrounding blanks",
         "PUT /connectors/%20around%20/config",
         source("x"),
         TASKS_LATER,
     ),
-    ask("keeps them", "GET /connectors/%20around%20", until=has('"task":0')),
-    ask("without them it is not there", "GET /connectors/around"),
-    ask("delete it", "DELETE /connectors/%20around%20"),
+    ask("read with surrounding blanks", "GET /connectors/%20around%20", until=has('"task":0')),
+    ask("read without surrounding blanks", "GET /connectors/around"),
+    ask("delete with surrounding blanks", "DELETE /connectors/%20around%20"),
     ask(
         "put with a control character",
         "PUT /connectors/a%07b/config",
@@ -84,7 +84,7 @@ _SLASHES = [
     ),
     ask("a very long name", f"GET /connectors/{'x' * 2000}"),
     ask("a name far too long", f"GET /connectors/{'x' * 20_000}", None, whole("long-uri", 414, 404)),
-    ask("a query that is broken", "GET /connectors?expand=%zz"),
+    ask("an invalid query", "GET /connectors?expand=%zz"),
     ask("a query without names", "GET /connectors?&&="),
 ]
 

@@ -1,4 +1,4 @@
-"""Altering and resetting the offsets of a stopped source and a stopped sink, which `steps_life` created."""
+"""Steps that alter and reset the offsets of the stopped source and the stopped sink that `life.py` has created."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
 
 
-def _alter_source_offset(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
-    return ask(f"a source's {what}", f"PATCH {_ONE}/offsets", _pairs((partition, offset)), *allow)
+def _alter_source_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+    return ask(f"a source's {label}", f"PATCH {_ONE}/offsets", _pairs((partition, offset)), *allow)
 
 
-def _alter_sink_offset(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
-    return ask(f"a sink's {what}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
+def _alter_sink_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+    return ask(f"a sink's {label}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
 
 
 _SHOW = f"GET {_ONE}/offsets"
@@ -33,25 +33,25 @@ _SHOW_SINK = f"GET {_SINK}/offsets"
 
 STEPS = family(
     "offsets",
-    ask("none given", f"PATCH {_ONE}/offsets", {"offsets": []}),
-    ask("null given", f"PATCH {_ONE}/offsets", {"offsets": None}),
-    ask("nothing at all", f"PATCH {_ONE}/offsets", {}),
+    ask("no offsets", f"PATCH {_ONE}/offsets", {"offsets": []}),
+    ask("null offsets", f"PATCH {_ONE}/offsets", {"offsets": None}),
+    ask("an empty object", f"PATCH {_ONE}/offsets", {}),
     _alter_source_offset("position", _FILE, {"position": 4}),
-    ask("it is altered", _SHOW, until=has('"position":4')),
+    ask("read the altered offset", _SHOW, until=has('"position":4')),
     ask("a source has no lag", f"{_SHOW}?expand=lag"),
     _alter_source_offset("position in another file", {"filename": "other"}, {"position": 1}),
-    ask("it has two", _SHOW, None, _ORDER, until=has('"other"')),
+    ask("read two offsets", _SHOW, None, _ORDER, until=has('"other"')),
     _alter_source_offset("position is null", {"filename": "other"}, None),
-    ask("it has one", _SHOW, until=lacks('"other"')),
-    _alter_source_offset("position of nothing is null", {"filename": "nowhere"}, None),
-    _alter_source_offset("position is a text", _FILE, {"position": "4"}, _OBJECTION),
+    ask("read one offset", _SHOW, until=lacks('"other"')),
+    _alter_source_offset("position of an unknown file is null", {"filename": "nowhere"}, None),
+    _alter_source_offset("position is a string", _FILE, {"position": "4"}, _OBJECTION),
     _alter_source_offset("position is real", _FILE, {"position": 1.5}, _OBJECTION),
     _alter_source_offset("position is negative", _FILE, {"position": -1}, _OBJECTION),
     _alter_source_offset("position is huge", _FILE, {"position": 9223372036854775807}),
     _alter_source_offset("position is missing", _FILE, {"line": 1}, _OBJECTION),
     _alter_source_offset("offset is empty", _FILE, {}, _OBJECTION),
-    _alter_source_offset("offset has more", _FILE, {"position": 2, "note": "more"}),
-    ask("more is kept", _SHOW, None, _ORDER, until=has('"note"')),
+    _alter_source_offset("offset has an additional field", _FILE, {"position": 2, "note": "more"}),
+    ask("read the additional field", _SHOW, None, _ORDER, until=has('"note"')),
     _alter_source_offset("partition is another", {"name": "x"}, {"position": 1}, _OBJECTION),
     _alter_source_offset("partition is empty", {}, {"position": 1}, _OBJECTION),
     _alter_source_offset("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
@@ -66,33 +66,33 @@ STEPS = family(
         f"PATCH {_ONE}/offsets",
         _pairs((_FILE, {"position": 1}), (_FILE, {"position": 2})),
     ),
-    ask("the last counts", _SHOW, None, _ORDER, until=has('"position":2}')),
+    ask("read the last offset of the partition", _SHOW, None, _ORDER, until=has('"position":2}')),
     ask(
-        "good and bad",
+        "a valid and an invalid offset",
         f"PATCH {_ONE}/offsets",
         _pairs((_FILE, {"position": 5}), ({"filename": "b"}, {"position": -5})),
         _OBJECTION,
     ),
-    ask("no offset at all", f"PATCH {_ONE}/offsets", {"offsets": [{"partition": _FILE}]}),
+    ask("a missing offset", f"PATCH {_ONE}/offsets", {"offsets": [{"partition": _FILE}]}),
     ask(
-        "no partition at all",
+        "a missing partition",
         f"PATCH {_ONE}/offsets",
         {"offsets": [{"offset": {"position": 1}}]},
         error("null-partition", 500, 400),
     ),
-    ask("they are as they were", _SHOW, None, _ORDER),
+    ask("read unchanged offsets", _SHOW, None, _ORDER),
     ask("reset", f"DELETE {_ONE}/offsets"),
-    ask("none are left", _SHOW, until=has("[]")),
+    ask("read no offsets", _SHOW, until=has("[]")),
     ask("reset again", f"DELETE {_ONE}/offsets"),
     ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
     _alter_sink_offset("offset", _PART, {"kafka_offset": 1}),
-    ask("the sink's is altered", _SHOW_SINK, None, _ORDER),
-    ask("the sink's with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
+    ask("read the sink's altered offset", _SHOW_SINK, None, _ORDER),
+    ask("read the sink's offset with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
     ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
     _alter_sink_offset(
-        "numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}
+        "numbers as strings", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}
     ),
-    ask("texts are numbers", _SHOW_SINK, None, _ORDER),
+    ask("read strings as numbers", _SHOW_SINK, None, _ORDER),
     _alter_sink_offset("partition is null", None, {"kafka_offset": 1}),
     _alter_sink_offset("partition is empty", {}, {"kafka_offset": 1}),
     _alter_sink_offset("topic is missing", {"kafka_partition": 0}, {"kafka_offset": 1}),
@@ -123,19 +123,19 @@ STEPS = family(
         "partition is a boolean", {"kafka_topic": "lines-TAG", "kafka_partition": True}, {"kafka_offset": 1}
     ),
     _alter_sink_offset("offset is empty", _PART, {}),
-    _alter_sink_offset("offset is of another kind", _PART, {"position": 1}),
+    _alter_sink_offset("offset is a source offset", _PART, {"position": 1}),
     _alter_sink_offset("offset is a word", _PART, {"kafka_offset": "x"}),
     _alter_sink_offset("offset is an object", _PART, {"kafka_offset": {}}),
     _alter_sink_offset("offset number is null", _PART, {"kafka_offset": None}),
     _alter_sink_offset("offset is negative", _PART, {"kafka_offset": -1}, error("negative-offset", 500, 400)),
     _alter_sink_offset("offset is beyond the end", _PART, {"kafka_offset": 1000}),
-    ask("the sink's are as they were, or beyond", _SHOW_SINK, None, _ORDER),
+    ask("read the sink's offsets after invalid requests", _SHOW_SINK, None, _ORDER),
     _alter_sink_offset("offset is null", _PART, None),
-    ask("the sink has none there", _SHOW_SINK, None, _ORDER),
+    ask("read the sink's deleted offset", _SHOW_SINK, None, _ORDER),
     _alter_sink_offset("offset is null again", _PART, None),
-    _alter_sink_offset("offset is back", _PART, {"kafka_offset": 3}),
+    _alter_sink_offset("offset is restored", _PART, {"kafka_offset": 3}),
     ask("reset the sink's", f"DELETE {_SINK}/offsets"),
-    ask("the sink has none", _SHOW_SINK),
+    ask("read no offsets of the sink", _SHOW_SINK),
     ask("reset the sink's again", f"DELETE {_SINK}/offsets"),
     ask("delete the sink", f"DELETE {_SINK}"),
     ask("delete the source", f"DELETE {_ONE}"),

@@ -1,4 +1,4 @@
-"""Plugins, their config keys, and validation."""
+"""Steps that list plugins and their config keys, and validate configs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PACKAGE = "org.apache.kafka.connect"
 _LIST = [
     ask("connectors", "GET /connector-plugins", None, *_CONNECTORS),
     ask("all", "GET /connector-plugins?connectorsOnly=false", None, *_CONNECTORS),
-    ask("by a word", "GET /connector-plugins?connectorsOnly=no", None, *_CONNECTORS),
+    ask("by an invalid flag", "GET /connector-plugins?connectorsOnly=no", None, *_CONNECTORS),
     ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, *_CONNECTORS),
-    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
+    ask("by an empty flag", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
 ]
 
 _KEYS = [
@@ -59,42 +59,42 @@ _KEYS = [
 _REFUSED = error("validate-refused", 500, 400)
 
 
-def _validate(what: str, config: dict[str, Any], *allow: Any, plugin: str = SOURCE) -> Step:
+def _validate(label: str, config: dict[str, Any], *allow: Any, plugin: str = SOURCE) -> Step:
     return ask(
-        f"validate: {what}", f"PUT /connector-plugins/{plugin}/config/validate", config, *_OF_KEYS, *allow
+        f"validate: {label}", f"PUT /connector-plugins/{plugin}/config/validate", config, *_OF_KEYS, *allow
     )
 
 
-def _validate_source(what: str, **more: Any) -> Step:
-    return _validate(what, source("valid", name="valid", **more))
+def _validate_source(label: str, **more: Any) -> Step:
+    return _validate(label, source("valid", name="valid", **more))
 
 
-def _validate_sink(what: str, **more: Any) -> Step:
-    return _validate(what, sink("valid", "t", name="valid", **more), plugin=SINK)
+def _validate_sink(label: str, **more: Any) -> Step:
+    return _validate(label, sink("valid", "t", name="valid", **more), plugin=SINK)
 
 
 _VALID = [
     _validate_source("a source"),
-    _validate("by its full name", source("v", name="v"), plugin=_FULL),
-    _validate("by its class", source("v", name="v"), plugin=f"{SOURCE}Connector"),
+    _validate("by the full class name", source("v", name="v"), plugin=_FULL),
+    _validate("by the simple class name", source("v", name="v"), plugin=f"{SOURCE}Connector"),
     _validate("a full class", {**source("v", name="v"), "connector.class": _FULL}),
     _validate("no name", source("v")),
-    _validate("nothing but a class", {"connector.class": SOURCE}),
-    _validate("nothing", {}, _REFUSED),
+    _validate("only a class", {"connector.class": SOURCE}),
+    _validate("an empty config", {}, _REFUSED),
     _validate("no class", {"file": "f"}, _REFUSED),
     _validate("an unknown class", {"connector.class": "none.Such"}),
     _validate("another class", {"connector.class": SINK}),
     _validate("another plugin", source("v"), plugin=SINK),
     _validate("an unknown plugin", source("v"), plugin="none"),
     _validate("a converter as a plugin", source("v"), plugin="StringConverter"),
-    _validate("a class that is null", {"connector.class": None}, _REFUSED),
+    _validate("a null class", {"connector.class": None}, _REFUSED),
     _validate("all null", dict.fromkeys(source("v")), _REFUSED),
     _validate_source("bad numbers", tasks_max="x", batch_size="-1"),
-    _validate_source("numbers beyond", tasks_max="99999999999", batch_size="99999999999"),
+    _validate_source("numbers out of range", tasks_max="99999999999", batch_size="99999999999"),
     _validate_source("numbers with blanks", tasks_max=" 3 "),
     _validate_source("numbers as numbers", tasks_max=3, batch_size=10),
     _validate_source("unknown keys", note="x", other_note="y"),
-    _validate_source("empty texts", file="", topic=""),
+    _validate_source("empty strings", file="", topic=""),
     _validate_source("nulls", file=None, topic=None),
     _validate_source("bad flags", errors_log_enable="maybe", tasks_max_enforce="2"),
     _validate_source("a bad action", config_action_reload="explode", errors_tolerance="some"),
@@ -129,14 +129,16 @@ _VALID = [
     _validate_source("a predicate as a transform", transforms="a", transforms_a_type="RecordIsTombstone"),
     _validate_source("an unknown predicate", predicates="p"),
     _validate_sink("a sink"),
-    _validate_sink("a sink of both kinds", topics_regex="x"),
-    _validate("a sink of neither", {"connector.class": SINK, "name": "v"}, plugin=SINK),
+    _validate_sink("a sink with topics and topics.regex", topics_regex="x"),
+    _validate("a sink without topics", {"connector.class": SINK, "name": "v"}, plugin=SINK),
     _validate(
-        "a sink of an expression", {"connector.class": SINK, "name": "v", "topics.regex": "a.*"}, plugin=SINK
+        "a sink with topics.regex", {"connector.class": SINK, "name": "v", "topics.regex": "a.*"}, plugin=SINK
     ),
-    _validate("a sink of blanks", {"connector.class": SINK, "name": "v", "topics": " , "}, plugin=SINK),
+    _validate(
+        "a sink with blank topics", {"connector.class": SINK, "name": "v", "topics": " , "}, plugin=SINK
+    ),
     _validate_sink("a dead letter queue", errors_deadletterqueue_topic_name="q"),
-    _validate_sink("a dead letter queue that it reads", errors_deadletterqueue_topic_name="t"),
+    _validate_sink("a dead letter queue that the sink reads", errors_deadletterqueue_topic_name="t"),
     _validate_sink("a consumer's key", consumer_override_max_poll_records="5"),
     _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
 ]

@@ -1,4 +1,4 @@
-"""`/`, `/health`, unknown paths, and requests to every path: methods, media types, HEAD, OPTIONS."""
+"""Steps that request `/`, `/health`, unknown paths, and every path with all methods and other media types."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def _every_path_steps() -> list[Step]:
 
 STEPS = family(
     "worker",
-    ask("which one it is", "GET /", None, fields("commit", "commit")),
-    ask("is it well", "GET /health"),
+    ask("version", "GET /", None, fields("commit", "commit")),
+    ask("health", "GET /health"),
     ask("HEAD of the root", "HEAD /"),
     ask("HEAD of connectors", "HEAD /connectors"),
     ask("HEAD of no connector", "HEAD /connectors/none"),
@@ -104,24 +104,24 @@ STEPS = family(
     ask("unknown path", "GET /none"),
     ask("unknown path by POST", "POST /none", {}),
     ask("unknown path below a connector", "GET /connectors/none/none"),
-    ask("tasks-config, which is gone", "GET /connectors/none/tasks-config"),
+    ask("the removed path tasks-config", "GET /connectors/none/tasks-config"),
     ask("unknown path below admin", "GET /admin/none"),
     ask("an unknown method", "BREW /connectors"),
     ask("TRACE", "TRACE /connectors"),
     ask("HTTP's own asterisk", "OPTIONS *", None, whole("names-in-paths", 404, 404)),
     ask("metrics", "GET /metrics", None, whole("metrics", 404, 200)),
-    ask("who may run what", "GET /admin/assignments", None, whole("assignments", 404, 200)),
-    ask("what happened", "GET /events", None, whole("events", 404, 200)),
-    ask("what changes", "GET /changes?wait_ms=0", None, whole("changes", 404, 200)),
+    ask("assignments", "GET /admin/assignments", None, whole("assignments", 404, 200)),
+    ask("events", "GET /events", None, whole("events", 404, 200)),
+    ask("changes", "GET /changes?wait_ms=0", None, whole("changes", 404, 200)),
     ask(
-        "what numbers change, as a worker asks",
+        "changes of metrics, for a worker",
         "GET /changes?forward=false&kinds=numbers&wait_ms=0",
         None,
         whole("changes", 404, 200),
     ),
     ask("the API's description", "GET /openapi.json", None, whole("openapi", 404, 200)),
     ask(
-        "several types, JSON among them",
+        "several types including JSON",
         "GET /connectors",
         headers={"Accept": "text/html, application/json;q=0.5"},
     ),

@@ -1,6 +1,6 @@
-"""A group of workers that consist of a membership actor and a stub herder, in one thread.
+"""A group of simulated workers that runs in one thread. Each worker consists of a membership actor and a stub herder.
 
-The herder starts and stops its jobs in virtual time; the cluster checks that no two workers with valid leases run the
+The stub herder starts and stops jobs in virtual time. The cluster checks that no two workers with valid leases run the
 same job at the same time.
 """
 
@@ -49,7 +49,7 @@ def jobs(assignment: Assignment) -> Jobs:
 
 
 class StubHerder:
-    """One incarnation of the herder; running jobs outlive it."""
+    """One incarnation of a herder; running jobs outlive it."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -99,7 +99,7 @@ class StubHerder:
 
 
 class Worker:
-    """One worker."""
+    """A simulated worker."""
 
     def __init__(
         self, cluster: Cluster, name: str, protocol: ConnectProtocol, ready: Callable[[], bool]
@@ -113,8 +113,8 @@ class Worker:
         self.stopping = 0
         """Number of the last revocation."""
         self.hung = False
-        self.blind = False
-        """Whether its reader is stuck."""
+        self.is_reader_stuck = False
+        """Whether the worker's config reader is stuck."""
         self.dead = False
         self.herder = Address(f"herder of {name}")
         self.address = Address(f"membership of {name}")
@@ -146,7 +146,7 @@ class Worker:
 
     @property
     def leased_jobs(self) -> Jobs:
-        """Jobs that run here with a valid lease; those of deleted connectors do not run."""
+        """Jobs that run on this worker with a valid lease, except jobs of deleted connectors."""
         if self.dead or not self.membership_state.lease():
             return frozenset()
         return self.running & list_jobs(self.published.latest.config)
@@ -199,7 +199,7 @@ class Cluster:
         self.read_s = read_s
         self.config = ClusterState()
         self.workers: list[Worker] = []
-        self.watched = True
+        self.checks_ownership = True
         """Whether to check that no two workers run the same job."""
         self._names = 0
 
@@ -216,7 +216,7 @@ class Cluster:
         return worker
 
     def configure(self, **tasks: int) -> None:
-        """Create or change connectors with this many tasks; -1 deletes a connector."""
+        """Create or change connectors; `tasks` is the number of tasks by connector, where -1 deletes it."""
         connectors = dict(self.config.connectors)
         for name, count in tasks.items():
             if count < 0:
@@ -227,7 +227,7 @@ class Cluster:
                 )
         self.config = replace(self.config, offset=self.config.offset + 1, connectors=connectors)
         for worker in self.alive:
-            if not worker.blind:
+            if not worker.is_reader_stuck:
                 self.show_config(worker)
 
     def show_config(self, worker: Worker) -> None:
@@ -268,7 +268,7 @@ class Cluster:
 
     def check(self) -> None:
         """Check that no job runs on two workers at once."""
-        if not self.watched:
+        if not self.checks_ownership:
             return
         seen: dict[Job, str] = {}
         for worker in self.alive:

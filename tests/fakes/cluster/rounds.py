@@ -17,8 +17,8 @@ def check_round(round_: Round, before: AssignorState, outcome: Outcome) -> None:
     for member, jobs in outcome.owned.items():
         revoked_jobs = set(outcome.revoked[member])
         assert {*jobs} == {*round_.members[member], *outcome.assigned[member]} - revoked_jobs
-        given_now = before.assigned - reported.keys()
-        assert revoked_jobs <= {*round_.members[member], *given_now}, "revoked a job that did not run"
+        unreported = before.assigned - reported.keys()
+        assert revoked_jobs <= {*round_.members[member], *unreported}, "revoked a job that did not run"
     owned = Counter(job for jobs in outcome.owned.values() for job in jobs)
     assert set(owned.values()) <= {1}, "a job that ran twice was not revoked everywhere"
     assert 0 <= outcome.delay_ms <= round_.max_delay_ms

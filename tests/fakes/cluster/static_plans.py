@@ -12,7 +12,7 @@ from kraal.cluster.views.rebalances import Rebalance, describe_rebalance, with_l
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Generation, WorkerId
 from kraal.protocol.group import GroupAssignment, GroupProtocol, WorkerMetadata
-from tests.fakes.cluster.static_story import FIVE_MINUTES_MS, jobs
+from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS, jobs
 
 PLANNED_MS: Final = 1_700_000_000_000
 """Wall-clock time of all rebalances."""
@@ -38,7 +38,7 @@ class Leader:
         self.rebalances: tuple[Rebalance, ...] = ()
 
     def configure(self, **connectors: int) -> None:
-        """Replace all connectors by these."""
+        """Replace all connectors."""
         entries = {
             ConnectorName(name): ConnectorEntry(name=ConnectorName(name), config={}, tasks=({},) * tasks)
             for name, tasks in connectors.items()
@@ -46,7 +46,7 @@ class Leader:
         self.cluster = ClusterState(offset=1, connectors=entries)
 
     def join(self, name: str, listed: str = "") -> None:
-        """Add a worker; `listed` as in `tests.fakes.cluster.static_story`."""
+        """Add a worker; `listed` as in `tests.fakes.cluster.static_scenario`."""
         self.workers[name] = (listed, None)
 
     def rebalance(self) -> GroupPlan:

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 PASSWORD = "store secret"  # noqa: S105 - the password of temporary stores
 
-_SIGNS = x509.KeyUsage(
+_AUTHORITY_KEY_USAGE = x509.KeyUsage(
     digital_signature=True,
     content_commitment=False,
     key_encipherment=False,
@@ -42,7 +42,7 @@ class Certified:
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
-    above: tuple[x509.Certificate, ...] = ()
+    intermediates: tuple[x509.Certificate, ...] = ()
 
     @property
     def pem(self) -> str:
@@ -52,25 +52,25 @@ class Certified:
     @property
     def chain_pem(self) -> str:
         """The certificate and its intermediate certificates."""
-        return to_pem([self.certificate, *self.above])
+        return to_pem([self.certificate, *self.intermediates])
 
     def key_pem(self, password: str | None = None) -> str:
         """Return the private key as PKCS8."""
-        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _locked(password)).decode()
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _make_encryption(password)).decode()
 
     def issue_certificate(
         self, name: str, *, address: str | None = None, authority: bool = False
     ) -> Certified:
-        """Create a certificate signed by this one; `address` is a valid IP address for it."""
+        """Create a certificate signed by this one; `address` is its IP address as subject alternative name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _signed(name, key, self, address=address, authority=authority)
+        certificate = _sign_certificate(name, key, self, address=address, authority=authority)
         is_root = self.certificate.subject == self.certificate.issuer
-        return Certified(certificate, key, () if is_root else (self.certificate, *self.above))
+        return Certified(certificate, key, () if is_root else (self.certificate, *self.intermediates))
 
     def key_store(self, path: Path, password: str = PASSWORD) -> Path:
         """Write the certificate, chain and key as PKCS12, with the chain deliberately out of order."""
         data = pkcs12.serialize_key_and_certificates(
-            b"me", self.key, self.certificate, [*reversed(self.above)], _locked(password)
+            b"me", self.key, self.certificate, [*reversed(self.intermediates)], _make_encryption(password)
         )
         path.write_bytes(data)
         return path
@@ -78,26 +78,26 @@ class Certified:
     def trust_store(self, path: Path, password: str = PASSWORD) -> Path:
         """Write the certificate to a PKCS12 trust store."""
         entry = pkcs12.PKCS12Certificate(self.certificate, b"authority")
-        path.write_bytes(pkcs12.serialize_java_truststore([entry], _locked(password)))
+        path.write_bytes(pkcs12.serialize_java_truststore([entry], _make_encryption(password)))
         return path
 
 
 def make_authority(name: str = "authority") -> Certified:
     """Create a root certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    return Certified(_signed(name, key, None, address=None, authority=True), key)
+    return Certified(_sign_certificate(name, key, None, address=None, authority=True), key)
 
 
 def to_pem(certificates: Sequence[x509.Certificate]) -> str:
     """Return certificates as PEM."""
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
-def _locked(password: str | None) -> KeySerializationEncryption:
+def _make_encryption(password: str | None) -> KeySerializationEncryption:
     return BestAvailableEncryption(password.encode()) if password else NoEncryption()
 
 
-def _signed(
+def _sign_certificate(
     name: str,
     key: ec.EllipticCurvePrivateKey,
     issuer: Certified | None,
@@ -124,7 +124,7 @@ def _signed(
         )
     )
     if authority:
-        builder = builder.add_extension(_SIGNS, critical=True)
+        builder = builder.add_extension(_AUTHORITY_KEY_USAGE, critical=True)
     if address is not None:
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         builder = builder.add_extension(names, critical=False)

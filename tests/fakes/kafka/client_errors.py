@@ -1,4 +1,4 @@
-"""Errors that are caused by errors of Kafka clients."""
+"""Creates errors that have an error of a Kafka client as their cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraal.core.errors import StoreError
 
 
 def make_store_error(code: int) -> StoreError:
-    """Return the error of a request that failed with this code, which the message does not contain."""
+    """Return the error of a request that failed with `code`; its message does not contain the code."""
     error = StoreError("cannot look it up")
     error.__cause__ = KafkaException(KafkaError(code))
     return error

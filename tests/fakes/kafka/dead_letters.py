@@ -12,17 +12,17 @@ from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 def letter(
     number: int,
-    said: Mapping[str, str | None] | None = None,
+    overrides: Mapping[str, str | None] | None = None,
     *,
     connector: str | None = "orders-sink",
 ) -> DeadLetter:
-    """Return a letter with Connect's headers, some of them overridden by `said`; without `connector` it has none."""
-    facts: dict[str, str | None] = {
+    """Return a dead letter with Connect's headers, updated by `overrides`; without headers if `connector` is None."""
+    fields: dict[str, str | None] = {
         "topic": "orders", "partition": "1", "offset": str(100 + number), "connector.name": connector, "task.id": "0",
         "stage": "VALUE_CONVERTER", "class.name": "JsonConverter", "exception.class.name": "DataException",
-        "exception.message": "no\nJSON", "exception.stacktrace": "DataException\n\tat x", **(said or {}),
+        "exception.message": "no\nJSON", "exception.stacktrace": "DataException\n\tat x", **(overrides or {}),
     }  # fmt: skip
-    headers = [] if connector is None else [(PREFIX + name, text) for name, text in facts.items()]
+    headers = [] if connector is None else [(PREFIX + name, text) for name, text in fields.items()]
     return DeadLetter(
         topic="dead",
         partition=0,
@@ -67,7 +67,9 @@ class MemoryKafka:
     def spans(self, topic: str) -> dict[int, OffsetRange]:
         """Return the spans of the topic; offsets start at 0."""
         return {
-            number: OffsetRange(0, sum(each.partition == number for each in self.letters[topic]))
+            number: OffsetRange(
+                0, sum(dead_letter.partition == number for dead_letter in self.letters[topic])
+            )
             for number in range(self.partitions[topic])
         }
 
@@ -82,11 +84,11 @@ class MemoryKafka:
         self.groups.setdefault(group, {}).update(offsets)
 
     def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
-        """Yield letters."""
+        """Yield the dead letters in these offset ranges."""
         for number, span in sorted(spans.items()):
-            for each in self.letters[topic]:
-                if each.partition == number and span.first <= each.offset < span.end:
-                    yield each
+            for dead_letter in self.letters[topic]:
+                if dead_letter.partition == number and span.first <= dead_letter.offset < span.end:
+                    yield dead_letter
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Store the written letters."""

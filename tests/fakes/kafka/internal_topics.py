@@ -61,12 +61,12 @@ def fresh_topic(
 def produce(
     bootstrap: str, topic: str, pairs: Sequence[tuple[bytes | None, bytes | None]], partition: int = -1
 ) -> None:
-    """Write one batch of any bytes to any partition, like another client."""
+    """Write one batch of raw keys and values to a partition, as another client would."""
     producer = Producer({**options(bootstrap), "linger.ms": "1000", "partitioner": "murmur2_random"})
     for key, value in pairs:
         producer.produce(topic, value, key, partition=partition)
-    left = producer.flush(10)
-    assert not left
+    unacknowledged = producer.flush(10)
+    assert not unacknowledged
 
 
 def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:

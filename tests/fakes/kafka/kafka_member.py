@@ -26,7 +26,7 @@ from kraal.stores.group_api import GroupOptions
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedOnce:
+class CompletedJoin:
     """A completed join."""
 
     protocol: str
@@ -44,14 +44,14 @@ class Hooks:
     protocol: ConnectProtocol
     changed: threading.Condition = field(default_factory=threading.Condition)
     offset: int = 0
-    """Part of the metadata, because a rejoin without changes does not start a rebalance."""
-    joins: list[JoinedOnce] = field(default_factory=list)
+    """Config offset in the metadata; increased by a rejoin, which does not start a rebalance without changes."""
+    joins: list[CompletedJoin] = field(default_factory=list)
     plans: list[frozenset[str]] = field(default_factory=list)
     """The URLs of the members for each rebalance that this member led."""
     prepared: list[tuple[bool, float]] = field(default_factory=list)
-    lost_for: list[str] = field(default_factory=list)
+    loss_reasons: list[str] = field(default_factory=list)
     hold: Future[None] | None = None
-    """The futures for which the next joins wait."""
+    """The future for which the next joins wait."""
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
         with self.changed:
@@ -77,30 +77,30 @@ class Hooks:
     ) -> Mapping[str, bytes]:
         """Assign each member one task, numbered by the member's index."""
         assert last_generation < generation
-        read = {member: decode_metadata(data) for member, data in members.items()}
-        self.plans.append(frozenset(metadata.url for metadata in read.values()))
+        decoded = {member: decode_metadata(data) for member, data in members.items()}
+        self.plans.append(frozenset(metadata.url for metadata in decoded.values()))
         return {
             member: encode_assignment(
                 GroupAssignment(
                     version=GroupProtocol(protocol).version,
                     leader=leader,
-                    leader_url=read[leader].url,
-                    config_offset=max(metadata.config_offset for metadata in read.values()),
-                    assigned=(Job(ConnectorName("c"), place),),
+                    leader_url=decoded[leader].url,
+                    config_offset=max(metadata.config_offset for metadata in decoded.values()),
+                    assigned=(Job(ConnectorName("c"), number),),
                 )
             )
-            for place, member in enumerate(sorted(read))
+            for number, member in enumerate(sorted(decoded))
         }
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         decoded = decode_assignment(assignment)
         with self.changed:
-            self.joins.append(JoinedOnce(protocol, generation, member_id, decoded, time.monotonic()))
+            self.joins.append(CompletedJoin(protocol, generation, member_id, decoded, time.monotonic()))
             self.changed.notify_all()
 
     def on_lost(self, reason: str) -> None:
         with self.changed:
-            self.lost_for.append(reason)
+            self.loss_reasons.append(reason)
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[Hooks], bool], within_s: float = 30.0) -> None:
@@ -165,7 +165,7 @@ class KafkaMember:
 
 
 def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30.0) -> int:
-    """Wait until all members are in one generation later than `after`; return it."""
+    """Wait until all members are in the same generation, later than `after`; return this generation."""
     deadline = time.monotonic() + within_s
     while True:
         latest = [member.hooks.generation for member in members]

@@ -19,7 +19,7 @@ _NO_OFFSETS = struct.pack(">qqq", -1, -1, -1)
 _ONE, _NONE, _NULL = b"\x02", b"\x01", b"\x00"
 """Lengths of compact arrays and strings."""
 _REFUSAL_DELAY_S = 0.2
-"""Time in which clients prepare their next request."""
+"""Delay of a rejection, during which clients prepare their next request."""
 
 
 class RefusingProxy:
@@ -43,10 +43,10 @@ class RefusingProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in (self._server, *self._sockets):
+        for connection in (self._server, *self._sockets):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def refuse_next(self) -> None:
         """Reject the next Produce request of any connection."""

@@ -10,7 +10,7 @@ from kraal.testing.process import Answer
 from scripts.harness.java_connect import CURRENT
 
 VARIABLE: Final = "KRAAL_TEST_RELEASE"
-"""Set by tests/run/releases.py, and inherited by all processes of a run."""
+"""Environment variable that tests/run/releases.py sets and all processes of a run inherit."""
 _WITHOUT_VERSIONS: Final = ("3.9", "4.0")
 """Releases whose statuses do not contain plugin versions (KIP-891)."""
 
@@ -29,13 +29,13 @@ def worker_version() -> str:
 
 def comparable(response: Answer, release: str | None = None) -> tuple[int, object]:
     """Return the status and body of a response without fields that Java workers of a release do not have."""
-    earlier = (release or os.environ.get(VARIABLE)) in _WITHOUT_VERSIONS
-    return response.status, _without_versions(response.body) if earlier else response.body
+    lacks_versions = (release or os.environ.get(VARIABLE)) in _WITHOUT_VERSIONS
+    return response.status, _without_versions(response.body) if lacks_versions else response.body
 
 
 def _without_versions(body: object) -> object:
     if isinstance(body, list):
-        return [_without_versions(each) for each in body]
+        return [_without_versions(item) for item in body]
     if isinstance(body, dict):
         return {key: _without_versions(value) for key, value in body.items() if key != "version"}
     return body

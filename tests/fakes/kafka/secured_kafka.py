@@ -73,7 +73,7 @@ class SecuredKafka:
             "bootstrap.servers": f"{HOST}:{self.sasl_port}",
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} required username="{user}" password="{_escaped(password)}";',
+            "sasl.jaas.config": f'{module} required username="{user}" password="{_escape(password)}";',
             **self.trust,
         }
 
@@ -109,17 +109,17 @@ class SecuredKafka:
                 ck.ResourceType[kind],
                 prefix,
                 pattern,
-                who,
+                principal,
                 "*",
                 ck.AclOperation[operation],
                 ck.AclPermissionType.ALLOW,
             )
-            for who in (f"User:{USER}", f"User:CN={USER}")
+            for principal in (f"User:{USER}", f"User:CN={USER}")
             for operation in operations
         ]
         client = self.admin()  # deleting the client would cancel the request
-        for done in client.create_acls(acls).values():
-            done.result(20)
+        for future in client.create_acls(acls).values():
+            future.result(20)
 
     def allow_worker(self, group: str, *data_topics: str) -> None:
         """Grant `worker` the permissions of a group's workers in docs/security.md; all names are prefixes.
@@ -166,16 +166,16 @@ def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[Secure
 
 def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict[str, str]:
     controller_port = free_port()
-    outside = (
+    listeners = (
         f"PLAINTEXT://{HOST}:{port}",
         f"SASL_SSL://{HOST}:{sasl_port}",
         f"SSL://{HOST}:{ssl_port}",
     )
     at = "listener.name.sasl_ssl"
-    users = f'user_{USER}="{_escaped(SECRET)}"'.replace("\\", "\\\\")  # escaped for a properties file
+    users = f'user_{USER}="{_escape(SECRET)}"'.replace("\\", "\\\\")  # escaped for a properties file
     return {
-        "listeners": ",".join((*outside, f"CONTROLLER://{HOST}:{controller_port}")),
-        "advertised.listeners": ",".join(outside),
+        "listeners": ",".join((*listeners, f"CONTROLLER://{HOST}:{controller_port}")),
+        "advertised.listeners": ",".join(listeners),
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "listener.security.protocol.map": (
             "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:PLAINTEXT"
@@ -208,17 +208,17 @@ def _add_user(kafka: SecuredKafka) -> None:
     for mechanism in _SCRAM.values():
         info = ck.ScramCredentialInfo(mechanism, 4096)
         change = ck.UserScramCredentialUpsertion(USER, info, SECRET.encode())
-        for done in client.alter_user_scram_credentials([change]).values():
-            done.result(20)
+        for future in client.alter_user_scram_credentials([change]).values():
+            future.result(20)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         description = client.describe_user_scram_credentials([USER])[USER].result(20)
         if len(description.scram_credential_infos) == len(_SCRAM):
             return
-    raise AssertionError("the broker did not learn of its user")
+    raise AssertionError("the broker did not apply the SCRAM credentials in time")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -226,7 +226,7 @@ def _token(key: rsa.RSAPrivateKey) -> str:
     """Return a signed token for `worker` that is valid for five minutes."""
     now = int(time.time())
     claims = {"sub": USER, "aud": "kafka", "scope": "kafka", "iat": now, "exp": now + 300}
-    parts = [_packed({"alg": "RS256", "typ": "JWT", "kid": "test"}), _packed(claims)]
+    parts = [_encode_json({"alg": "RS256", "typ": "JWT", "kid": "test"}), _encode_json(claims)]
     signature = key.sign(".".join(parts).encode(), padding.PKCS1v15(), hashes.SHA256())
     return ".".join([*parts, _base64(signature)])
 
@@ -239,7 +239,7 @@ def _public(key: rsa.RSAPrivateKey) -> dict[str, str]:
     return {**names, "n": _base64(modulus), "e": _base64(exponent)}
 
 
-def _packed(content: Mapping[str, Any]) -> str:
+def _encode_json(content: Mapping[str, Any]) -> str:
     return _base64(json.dumps(content).encode())
 
 

@@ -22,7 +22,7 @@ class TokenEndpoint:
     """Receives the number of the request, starting at 1."""
     requests: list[tuple[str | None, str]] = field(default_factory=list)
     """The Authorization header and body of each request."""
-    came: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    received: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released once for each request."""
 
 
@@ -41,7 +41,7 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-            endpoint.came.release()
+            endpoint.received.release()
 
         @override
         def log_message(self, format: str, *args: object) -> None:

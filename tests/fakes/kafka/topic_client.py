@@ -20,36 +20,39 @@ class TopicClient:
     def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
         """Return one in-sync replica, or an error for an unknown topic."""
         partition = SimpleNamespace(replicas=[1], isr=[1])
-        described = SimpleNamespace(topic_id="id", partitions=[partition], authorized_operations=[])
-        return {name: self._future(name, described) for name in topics.topic_names}
+        description = SimpleNamespace(topic_id="id", partitions=[partition], authorized_operations=[])
+        return {name: self._future(name, description) for name in topics.topic_names}
 
     def describe_configs(self, resources: Iterable[Any], **_: object) -> dict[Any, Future[Any]]:
         """Return the topic's settings."""
         return {
-            each: self._future(
-                each.name,
-                {key: SimpleNamespace(value=value) for key, value in self.topics.get(each.name, {}).items()},
+            resource: self._future(
+                resource.name,
+                {
+                    key: SimpleNamespace(value=value)
+                    for key, value in self.topics.get(resource.name, {}).items()
+                },
             )
-            for each in resources
+            for resource in resources
         }
 
     def create_topics(self, topics: Iterable[Any], **_: object) -> dict[str, Future[Any]]:
         """Create the topics that do not exist."""
         futures: dict[str, Future[Any]] = {}
-        for each in topics:
-            futures[each.topic] = Future()
-            if each.topic in self.topics:
+        for topic in topics:
+            futures[topic.topic] = Future()
+            if topic.topic in self.topics:
                 error = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)
-                futures[each.topic].set_exception(KafkaException(error))
+                futures[topic.topic].set_exception(KafkaException(error))
             else:
-                self.topics[each.topic] = dict(each.config)
-                self.created.append(each)
-                futures[each.topic].set_result(None)
+                self.topics[topic.topic] = dict(topic.config)
+                self.created.append(topic)
+                futures[topic.topic].set_result(None)
         return futures
 
     def list_offsets(self, specs: Mapping[TopicPartition, object], **_: object) -> dict[Any, Future[Any]]:
         """Return offset 0 for all partitions."""
-        return {each: self._future(each.topic, SimpleNamespace(offset=0)) for each in specs}
+        return {partition: self._future(partition.topic, SimpleNamespace(offset=0)) for partition in specs}
 
     def poll(self, timeout: float) -> int:
         """No-op."""

@@ -47,7 +47,7 @@ class Connector:
 
 @dataclass
 class FakeConnect:
-    """The worker. `requests` records modifying requests; each of `problems` is the response to the next of them."""
+    """The worker. `requests` records modifying requests; `problems` are error responses to the next of them."""
 
     connectors: dict[str, Connector] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(
@@ -76,7 +76,7 @@ class FakeConnect:
             if not message.get("more_body"):
                 break
         path = scope["raw_path"].decode("ascii").partition("?")[0]
-        segments = [unquote(each) for each in path.strip("/").split("/")]
+        segments = [unquote(segment) for segment in path.strip("/").split("/")]
         query = parse_qs(scope["query_string"].decode("ascii"))
         headers: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")]
         try:
@@ -119,8 +119,8 @@ class FakeConnect:
         raise Problem(404, "HTTP 404 Not Found")
 
     def _expand(self, name: str, parts: list[str]) -> dict[str, Any]:
-        each = self.connectors[name]
-        info = {"name": name, "config": each.config, "tasks": [], "type": each.type}
+        connector = self.connectors[name]
+        info = {"name": name, "config": connector.config, "tasks": [], "type": connector.type}
         return {
             part: {"status": self.status(name), "info": info}[part]
             for part in parts
@@ -129,12 +129,14 @@ class FakeConnect:
 
     def status(self, name: str) -> dict[str, Any]:
         """Return a connector's status."""
-        each = self.connectors[name]
+        connector = self.connectors[name]
         return {
             "name": name,
-            "connector": {"state": each.state, "worker_id": "w:1"},
-            "tasks": [{"id": n, "state": state, "worker_id": "w:1"} for n, state in enumerate(each.tasks)],
-            "type": each.type,
+            "connector": {"state": connector.state, "worker_id": "w:1"},
+            "tasks": [
+                {"id": n, "state": state, "worker_id": "w:1"} for n, state in enumerate(connector.tasks)
+            ],
+            "type": connector.type,
         }
 
     def _create(self, body: Any) -> ResponseContent:
@@ -168,10 +170,10 @@ class FakeConnect:
             case ("DELETE",):
                 del self.connectors[name]
                 return 204, None
-            case "PUT", ("pause" | "resume" | "stop") as what:
-                connector.state = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[what]
-                connector.tasks = [] if what == "stop" else connector.tasks
-                return (204 if what == "stop" else 202), None
+            case "PUT", ("pause" | "resume" | "stop") as action:
+                connector.state = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[action]
+                connector.tasks = [] if action == "stop" else connector.tasks
+                return (204 if action == "stop" else 202), None
             case "POST", "restart":
                 return self._restart(name, query)
             case "POST", "tasks", _, "restart":
@@ -187,9 +189,9 @@ class FakeConnect:
         if not tasks and not failed:
             return 204, None
         planned = self.status(name)
-        for each in [planned["connector"], *(planned["tasks"] if tasks else [])]:
-            if not failed or each["state"] == "FAILED":
-                each["state"] = "RESTARTING"
+        for instance in [planned["connector"], *(planned["tasks"] if tasks else [])]:
+            if not failed or instance["state"] == "FAILED":
+                instance["state"] = "RESTARTING"
         return 202, planned
 
     def _offsets(self, method: str, connector: Connector, body: Any, expand: list[str]) -> ResponseContent:
@@ -205,9 +207,9 @@ class FakeConnect:
         if method == "DELETE":
             connector.offsets = []
             return 200, {"message": "The offsets for this connector have been reset successfully"}
-        for each in body["offsets"]:
-            connector.offsets = [old for old in connector.offsets if old["partition"] != each["partition"]]
-            connector.offsets += [each] if each["offset"] is not None else []
+        for change in body["offsets"]:
+            connector.offsets = [old for old in connector.offsets if old["partition"] != change["partition"]]
+            connector.offsets += [change] if change["offset"] is not None else []
         return 200, {"message": "The offsets for this connector have been altered successfully"}
 
     def _plugin(self, method: str, rest: list[str], body: Any) -> ResponseContent:
@@ -215,7 +217,7 @@ class FakeConnect:
             case ("GET",):
                 return 200, self.plugins
             case "GET", plugin, "config":
-                if all(plugin not in each["class"] for each in self.plugins):
+                if all(plugin not in info["class"] for info in self.plugins):
                     raise Problem(404, f"Unknown plugin {plugin}.")
                 return 200, [_definition(*key) for key in self.keys]
             case "PUT", _, "config", "validate":
@@ -226,7 +228,7 @@ class FakeConnect:
 
     def _validate(self, config: dict[str, str | None]) -> dict[str, Any]:
         plugin = config.get("connector.class") or ""
-        if all(not each["class"].endswith(plugin) for each in self.plugins):
+        if all(not info["class"].endswith(plugin) for info in self.plugins):
             text = f"Failed to find any class that implements Connector and which name matches {plugin}, available are"
             raise Problem(500, f"org.apache.kafka.connect.runtime.rest.errors.BadRequestException: {text}")
         infos = []
@@ -250,7 +252,7 @@ class FakeConnect:
                 "visible": True,
             }
             infos.append({"definition": _definition(*key), "value": config_value})
-        count = sum(len(each["value"]["errors"]) for each in infos)
+        count = sum(len(info["value"]["errors"]) for info in infos)
         return {"name": plugin, "error_count": count, "groups": ["Common", "Errors"], "configs": infos}
 
 

@@ -38,7 +38,9 @@ class Collector(ThreadingHTTPServer):
     def add_spans(self, request: ExportTraceServiceRequest) -> None:
         """Record the spans of a request."""
         for sender in request.resource_spans:
-            self.resources.append({each.key: each.value.string_value for each in sender.resource.attributes})
+            self.resources.append(
+                {attribute.key: attribute.value.string_value for attribute in sender.resource.attributes}
+            )
             self.spans += [span for scope in sender.scope_spans for span in scope.spans]
 
 

@@ -40,7 +40,7 @@ class SchemaRegistryServer:
     user_info: str | None = None
     """Required credentials as user:password; None if none are required."""
     token: str | None = None
-    away: bool = False
+    is_unavailable: bool = False
     """Whether every response is a 503."""
     requests: list[str] = field(default_factory=list)
     """Method and path of each request."""
@@ -149,20 +149,26 @@ class SchemaRegistryServer:
     def _check_avro(self, text: str, references: list[dict[str, Any]]) -> None:
         named: dict[str, Any] = {}
         try:
-            for each in references:
-                part = self.version(each["subject"], str(each["version"]))
+            for reference in references:
+                part = self.version(reference["subject"], str(reference["version"]))
                 fastavro.parse_schema(json.loads(part["schema"]), named_schemas=named)
             fastavro.parse_schema(json.loads(text), named_schemas=named)
         except Exception as exc:
             raise _ErrorResponse(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
 
     def _check_compatible(self, subject: str, versions: list[int], schema: Mapping[str, Any]) -> None:
-        earlier = [at for at in versions if at]
-        if self.config(subject)["compatibilityLevel"] == "NONE" or not earlier or schema.get("schemaType"):
+        versions_before = [at for at in versions if at]
+        if (
+            self.config(subject)["compatibilityLevel"] == "NONE"
+            or not versions_before
+            or schema.get("schemaType")
+        ):
             return
-        old, new = self.text(earlier[-1]), json.loads(schema["schema"])
+        old, new = self.text(versions_before[-1]), json.loads(schema["schema"])
         known = _fields(old)
-        if any(name not in known and "default" not in each for name, each in _fields(new).items()):
+        if any(
+            name not in known and "default" not in definition for name, definition in _fields(new).items()
+        ):
             message = (
                 f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
             )
@@ -195,7 +201,7 @@ class SchemaRegistryServer:
 
 def _fields(schema: Any) -> dict[str, Any]:
     fields = schema.get("fields", []) if isinstance(schema, dict) else []
-    return {each["name"]: each for each in fields}
+    return {field["name"]: field for field in fields}
 
 
 _ROUTES: list[tuple[str, str, str, bool]] = [
@@ -211,13 +217,13 @@ _ROUTES: list[tuple[str, str, str, bool]] = [
     ("PUT", "/config(?:/([^/]+))?", "set_config", True),
     ("POST", "/compatibility/subjects/([^/]+)/versions/latest", "test", True),
 ]
-"""Method, path pattern, name of the handler, and whether it gets the body."""
+"""Method, path pattern, name of the handler, and whether the handler receives the body."""
 
 
 @contextmanager
 def schema_registry() -> Iterator[SchemaRegistryServer]:
     """Run a registry until the end of the block."""
-    one = SchemaRegistryServer()
+    registry = SchemaRegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -231,7 +237,7 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            one.requests.append(f"{self.command} {parts.path}")
+            registry.requests.append(f"{self.command} {parts.path}")
             try:
                 status, result = 200, self._dispatch(parts.path, body)
             except _ErrorResponse as exc:
@@ -244,11 +250,11 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
             self.wfile.write(content)
 
         def _dispatch(self, path: str, body: Any) -> Any:
-            if one.away:
+            if registry.is_unavailable:
                 raise _ErrorResponse(503, 50301, "Service unavailable")
-            if not one.is_authorized(self.headers["Authorization"]):
+            if not registry.is_authorized(self.headers["Authorization"]):
                 raise _ErrorResponse(401, 40101, "Unauthorized")
-            return one.respond(self.command, path, body)
+            return registry.respond(self.command, path, body)
 
         @override
         def log_message(self, format: str, *args: object) -> None:
@@ -259,11 +265,11 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
         block_on_close = False  # clients keep their connections open
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        one.url = f"http://127.0.0.1:{server.server_port}"
+        registry.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield one
+            yield registry
         finally:
             server.shutdown()
             thread.join(5)

@@ -18,8 +18,8 @@ def bare_python(directory: Path) -> Path:
     (directory / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
     python = directory / "bin" / "python"
     python.symlink_to(base)
-    here = Path(sys.prefix) / library
+    site_packages = Path(sys.prefix) / library
     for name in (f"{package}{part}" for package in INSTALLED for part in ("", ".py", ".libs")):
-        if (here / name).exists():
-            (directory / library / name).symlink_to(here / name)
+        if (site_packages / name).exists():
+            (directory / library / name).symlink_to(site_packages / name)
     return python

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 UTC: Final = dt.UTC
 CONNECT: Final = "org.apache.kafka.connect."
-JSON: Final = f"{CONNECT}json.JsonConverter"
-TEXT: Final = f"{CONNECT}storage.StringConverter"
-ARROW = {
+JSON_CONVERTER: Final = f"{CONNECT}json.JsonConverter"
+STRING_CONVERTER: Final = f"{CONNECT}storage.StringConverter"
+ARROW_TYPES = {
     Type.INT8: pa.int8(),
     Type.INT16: pa.int16(),
     Type.INT32: pa.int32(),
@@ -44,7 +44,7 @@ ARROW = {
 
 
 def is_simplest(rows: Sequence[object]) -> bool:
-    """Return whether these are the equal rows of Hypothesis' first example, which does not justify a dozen jobs."""
+    """Return whether all rows are equal, as in Hypothesis' first example, which does not justify a dozen Spark jobs."""
     return len(set(map(repr, rows))) == 1
 
 
@@ -65,18 +65,18 @@ def arrow_type(schema: Schema) -> pa.DataType:
             assert schema.value is not None
             return pa.map_(arrow_type(schema.key), arrow_type(schema.value))
         case kind:
-            return ARROW[kind]
+            return ARROW_TYPES[kind]
 
 
 def plain(value: Any) -> Any:
-    """Convert a Connect value to one that Arrow accepts."""
+    """Convert a Connect value to a value that Arrow accepts."""
     match value:
         case Struct():
             return {field.name: plain(value.values.get(field.name)) for field in value.schema.fields}
         case Instant():
             return dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=value.ms)
         case list():
-            return [plain(each) for each in value]
+            return [plain(item) for item in value]
         case dict():
             return [(plain(key), plain(item)) for key, item in value.items()]
         case _:
@@ -89,11 +89,11 @@ def json_converter() -> JsonConverter:
     return converter
 
 
-def chain_steps(chain: Chain, value: str = JSON) -> Steps:
+def chain_steps(chain: Chain, value: str = JSON_CONVERTER) -> Steps:
     headers = SimpleHeaderConverter()
     headers.configure({}, is_key=False)
     converter: Converter = json_converter()
-    if value == TEXT:
+    if value == STRING_CONVERTER:
         converter = StringConverter()
         converter.configure({}, is_key=False)
     return Steps(
@@ -101,7 +101,7 @@ def chain_steps(chain: Chain, value: str = JSON) -> Steps:
         key=json_converter(),
         value=converter,
         headers=headers,
-        key_class=JSON,
+        key_class=JSON_CONVERTER,
         value_class=value,
         header_class="",
     )
@@ -109,14 +109,14 @@ def chain_steps(chain: Chain, value: str = JSON) -> Steps:
 
 def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[str, Any]] | None:
     """Return the rows of the record path; None if it fails."""
-    one = SourcePass(
+    source_pass = SourcePass(
         steps=steps,
         topic=batch.topic,
         key_schema=batch.key_schema,
         value_schema=batch.value_schema,
         timestamp_ms=batch.timestamp_ms,
     )
-    output = pa.Table.from_batches(list(one(table.to_batches()))).to_pylist()
+    output = pa.Table.from_batches(list(source_pass(table.to_batches()))).to_pylist()
     if merge_notes([row["note"] for row in output])[0].fatal is not None:
         return None
     rows = [row for row in output if row["topic"] is not None]

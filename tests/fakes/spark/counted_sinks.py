@@ -17,8 +17,8 @@ from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL
 
 PARTITIONS: Final = 2
-EVERY_S: Final = 0.1
-EACH: Final = 20
+WRITE_INTERVAL_S: Final = 0.1
+NUMBERS_PER_WRITE: Final = 20
 _NUMBER: Final = re.compile(rb'\{"n":(\d+)\}\n')
 
 
@@ -58,8 +58,8 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
     table = f"counted_{guarantee}"
 
     def rows() -> Sequence[int]:
-        there = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
-        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if there else []  # noqa: S608 - a name from this module
+        table_exists = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
+        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if table_exists else []  # noqa: S608 - our name
 
     config = {
         "connector.class": "SparkSink",
@@ -96,7 +96,7 @@ class Feed:
         self._topic = topic
         self._numbers = count()
         self.sent = 0
-        """How many numbers were sent, starting at 0."""
+        """The count of sent numbers, which start at 0."""
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
@@ -112,8 +112,8 @@ class Feed:
         assert self._producer.flush(30) == 0
 
     def _run(self, ended: threading.Event) -> None:
-        while not ended.wait(EVERY_S):
-            for n in (next(self._numbers) for _ in range(EACH)):
+        while not ended.wait(WRITE_INTERVAL_S):
+            for n in (next(self._numbers) for _ in range(NUMBERS_PER_WRITE)):
                 self._producer.produce(self._topic, b'{"n":%d}' % n, partition=n % PARTITIONS)
                 self.sent = n + 1
             self._producer.poll(0)

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 
 class Span(InputPartition):
-    """Numbers `[start, end)`."""
+    """A partition with the numbers `[start, end)`."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
@@ -98,7 +98,7 @@ class Few(DataSource):
 
 @dataclass
 class WrittenFile(WriterCommitMessage):
-    """Contains the name of a file."""
+    """A commit message with the name of the written file."""
 
     name: str
 

@@ -15,13 +15,13 @@ from confluent_kafka import Consumer, TopicPartition
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
-EVERY_S = 0.5
+WRITE_INTERVAL_S = 0.5
 LINES = 10
 """The number of lines per write to each pipe; more frequent writes would overload a small machine with batches."""
 _POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
-"""(connector, `connector` or the task's number) → worker id, of what runs."""
+"""Worker ids of running instances, by connector and `connector` or task number."""
 
 
 class Flow:
@@ -82,9 +82,9 @@ class Flow:
             self.cluster.wait_for_states(name, RUNNING)
 
     def wait_until_balanced(self, workers: int) -> None:
-        """Wait until all are running, and the workers differ by at most one connector and one task."""
+        """Wait until all connectors and tasks run and are balanced between `workers` workers."""
 
-        def balanced() -> bool:
+        def is_balanced() -> bool:
             work = self.cluster.work()
             return (
                 work.total() == 2 * len(self.names)
@@ -92,7 +92,7 @@ class Flow:
                 and max(work.values()) - min(work.values()) <= 2
             )
 
-        self.cluster.wait_until("work was balanced", balanced)
+        self.cluster.wait_until("work was balanced", is_balanced)
 
     def wait_until_through(self) -> None:
         """Wait until each pipe has written its last line."""
@@ -101,7 +101,7 @@ class Flow:
             pipe.wait_until_through()
 
     def wait_until_new_output(self) -> None:
-        """Wait until each pipe has written a line that is added from now on."""
+        """Wait until each pipe has written a line that was added after this call."""
         wanted = {pipe.topic: pipe.written for pipe in self.pipes}
 
         def has_new_output() -> bool:
@@ -110,8 +110,8 @@ class Flow:
         try:
             self.cluster.wait_until("each pipe had new output", has_new_output)
         except AssertionError as error:
-            places = "\n".join(map(self._place, self.pipes))
-            raise AssertionError(f"{error}\n{places}") from error
+            progress = "\n".join(map(self._describe_progress, self.pipes))
+            raise AssertionError(f"{error}\n{progress}") from error
 
     def owners(self) -> Owners:
         """Return the owner of each connector and task, according to the statuses."""
@@ -120,15 +120,15 @@ class Flow:
         }
 
     def repeats(self) -> dict[str, int]:
-        """Check that each line was written; return the number of repeated stretches of each pipe.
+        """Check that each line was written; return the number of duplicate ranges of each pipe.
 
-        A batch that is written twice is one stretch, whatever its size.
+        A batch that is written twice counts as one range, regardless of its size.
         """
         counts: dict[str, int] = {}
         for pipe in self.pipes:
             pipe.assert_at_least_once()
             numbers = [int(line[:10]) for line in pipe.sink_lines()]
-            counts[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
+            counts[pipe.topic] = sum(number <= previous for previous, number in itertools.pairwise(numbers))
         return counts
 
     def delete(self) -> None:
@@ -138,28 +138,28 @@ class Flow:
 
     def _run(self) -> None:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
-        grew = {pipe.topic: time.monotonic() for pipe in self.pipes}
+        last_growth_s = {pipe.topic: time.monotonic() for pipe in self.pipes}
         next_s = time.monotonic()
         while not self._ended.wait(_POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self.pipes:
                 topic, size = pipe.topic, pipe.sink_size()
                 if size != sizes[topic]:
-                    sizes[topic], grew[topic] = size, now
+                    sizes[topic], last_growth_s[topic] = size, now
                 if topic in self.pauses:
-                    self.pauses[topic] = max(self.pauses[topic], now - grew[topic])
+                    self.pauses[topic] = max(self.pauses[topic], now - last_growth_s[topic])
             if now >= next_s:
-                next_s = now + EVERY_S
+                next_s = now + WRITE_INTERVAL_S
                 for pipe in self.pipes:
                     pipe.write(LINES)
 
-    def _place(self, pipe: Pipe) -> str:
+    def _describe_progress(self, pipe: Pipe) -> str:
         """Describe the progress of a pipe's source and sink."""
-        place = TopicPartition(pipe.topic, 0)
+        partition = TopicPartition(pipe.topic, 0)
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": f"connect-{pipe.sink}"})
         try:
-            bounds = consumer.get_watermark_offsets(place, timeout=30)
-            committed = consumer.committed([place], timeout=30)
+            bounds = consumer.get_watermark_offsets(partition, timeout=30)
+            committed = consumer.committed([partition], timeout=30)
         finally:
             consumer.close()
         return (
@@ -170,8 +170,8 @@ class Flow:
     def _last(self, pipe: Pipe) -> int:
         with pipe.sink_file.open("rb") as file:
             file.seek(max(0, pipe.sink_size() - 10_000))
-            whole = [line for line in file.read().split(b"\n")[1:] if len(line) > 10]
-        return max((int(line[:10]) for line in whole), default=-1)
+            lines = [line for line in file.read().split(b"\n")[1:] if len(line) > 10]
+        return max((int(line[:10]) for line in lines), default=-1)
 
 
 class StatusTopic:
@@ -234,4 +234,4 @@ class StatusTopic:
 
 def rounded(pauses: Mapping[str, float]) -> list[float]:
     """Return rounded pauses in seconds, the longest first."""
-    return sorted((round(each, 1) for each in pauses.values()), reverse=True)
+    return sorted((round(pause, 1) for pause in pauses.values()), reverse=True)

@@ -13,7 +13,7 @@ from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import PADDING, create_topic
 
-READ_S = 300.0
+READ_TIMEOUT_S = 300.0
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 
@@ -70,9 +70,9 @@ class Outlets:
         text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
         with self._file.open("a", encoding="ascii") as file:
             file.write(text)
-        whole = self._spool / f".{self.written:010d}"
-        whole.write_text(text, encoding="ascii")
-        whole.rename(self._spool / whole.name.removeprefix("."))
+        hidden_file = self._spool / f".{self.written:010d}"
+        hidden_file.write_text(text, encoding="ascii")
+        hidden_file.rename(self._spool / hidden_file.name.removeprefix("."))
         self.written += count
 
     def wait_until_flowing(self, timeout_s: float) -> None:
@@ -92,33 +92,35 @@ class Outlets:
     def wait_until_through(self, timeout_s: float) -> None:
         """Wait until the last line is in each outlet; outlets are ordered, so all other lines are there as well."""
         last = f"{self.written - 1:010d}{PADDING}".encode()
-        places: dict[str, Callable[[], bool]] = {
+        checks: dict[str, Callable[[], bool]] = {
             str(self._sink): lambda: last in _end_of(self._sink),
             str(self._rows): lambda: last in _end_of(_newest(self._rows)),
         }
         for topic in self._topics:
-            places[topic] = lambda topic=topic: last in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
-        for place, there in places.items():
+            checks[topic] = lambda topic=topic: last in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
+        for outlet, has_last_line in checks.items():
             self.worker.wait_until(
-                f"the last of {self.written} lines was in {place}", there, timeout_s=timeout_s
+                f"the last of {self.written} lines was in {outlet}", has_last_line, timeout_s=timeout_s
             )
         self._through = self._sink.stat().st_size
 
     def repeats(self) -> dict[str, int]:
-        """Check that each outlet has all lines and nothing else; return the numbers of repeated lines by outlet."""
+        """Check that each outlet has all lines and nothing else; return the number of duplicate lines by outlet."""
         wanted = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
         repeats: dict[str, int] = {}
-        for place, lines in self._all():
+        for outlet, lines in self._read_outlets():
             counts = Counter(lines)
             missing = wanted - counts.keys()
             assert not missing, (
-                f"{place}: {len(missing)} lines are missing, the first one is {min(missing)!r}"
+                f"{outlet}: {len(missing)} lines are missing, the first one is {min(missing)!r}"
             )
-            assert counts.keys() == wanted, f"{place}: unexpected lines: {sorted(counts.keys() - wanted)[:3]}"
-            repeats[place] = counts.total() - len(wanted)
+            assert counts.keys() == wanted, (
+                f"{outlet}: unexpected lines: {sorted(counts.keys() - wanted)[:3]}"
+            )
+            repeats[outlet] = counts.total() - len(wanted)
         return repeats
 
-    def _all(self) -> Iterator[tuple[str, list[bytes]]]:
+    def _read_outlets(self) -> Iterator[tuple[str, list[bytes]]]:
         yield "file-sink", self._sink.read_bytes().splitlines()
         yield (
             "spark-sink",
@@ -129,7 +131,10 @@ class Outlets:
             ],
         )
         for topic in self._topics:
-            yield topic, [r.value or b"" for r in read_topic(self._bootstrap, topic, timeout_s=READ_S)]
+            yield (
+                topic,
+                [r.value or b"" for r in read_topic(self._bootstrap, topic, timeout_s=READ_TIMEOUT_S)],
+            )
 
     def _mirror(self, topic: str, **more: str) -> dict[str, str]:
         return {
@@ -161,7 +166,7 @@ def _newest_records(bootstrap: str, topic: str) -> list[bytes]:
     """Return the values of the last records of a topic with one partition."""
     consumer: Any = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
     try:
-        low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=READ_S)
+        low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=READ_TIMEOUT_S)
         if high == low:
             return []
         consumer.assign([ck.TopicPartition(topic, 0, max(low, high - 10))])

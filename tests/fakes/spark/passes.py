@@ -23,7 +23,7 @@ ALL = Tolerance(all=True)
 
 
 def no_wait(seconds: float) -> None:
-    """Do not wait."""
+    """No-op."""
 
 
 def steps(tolerance: Tolerance | None = None, *, moody: bool = True) -> Steps:
@@ -41,11 +41,11 @@ def steps(tolerance: Tolerance | None = None, *, moody: bool = True) -> Steps:
 
 
 def source(
-    values: Sequence[Any], one: SourcePass, **columns: pa.Array
+    values: Sequence[Any], pass_: SourcePass, **columns: pa.Array
 ) -> tuple[list[dict[str, Any]], Summary]:
     """Process values with a pickled pass, as in Spark; return the rows to write, and the summary."""
     table = pa.table({"value": values, **columns})
-    batches = list(_sent(one)(table.to_batches(3)))
+    batches = list(_pickle_and_load(pass_)(table.to_batches(3)))
     rows = pa.Table.from_batches(batches, source_pass.OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
     return [row for row in rows if row["topic"] is not None], merge_notes(notes)[0]
@@ -54,10 +54,10 @@ def source(
 P = TypeVar("P", SourcePass, SinkPass)
 
 
-def _sent(one: P) -> P:
+def _pickle_and_load(pass_: P) -> P:
     """Return the pass after pickling."""
-    sent: P = pickle.loads(pickle.dumps(one))  # noqa: S301 - trusted bytes
-    return sent
+    loaded: P = pickle.loads(pickle.dumps(pass_))  # noqa: S301 - trusted bytes
+    return loaded
 
 
 def kafka_row(value: bytes | None, offset: int, **more: Any) -> dict[str, Any]:
@@ -79,13 +79,15 @@ KAFKA = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-"""The schema of these records."""
+"""The schema of records from `kafka_row`."""
 
 
-def sink(rows: Sequence[dict[str, Any]], one: SinkPass) -> tuple[list[dict[str, Any]], list[Fault], Summary]:
+def sink(
+    rows: Sequence[dict[str, Any]], pass_: SinkPass
+) -> tuple[list[dict[str, Any]], list[Fault], Summary]:
     """Process rows; return all rows with a topic, the faults of dead letters, and the summary."""
     batch = pa.RecordBatch.from_pylist(list(rows), KAFKA)
-    batches = list(_sent(one)([batch]))
+    batches = list(_pickle_and_load(pass_)([batch]))
     output = pa.Table.from_batches(batches, sink_pass.OUT).to_pylist()
     summary, faults = merge_notes([row["note"] for row in output])
     return [row for row in output if row["topic"] is not None], faults, summary

@@ -15,14 +15,14 @@ from kraal.testing.process import TIMEOUT_S, WorkerProcess
 
 RUNNING = ["RUNNING", "RUNNING"]
 PADDING = "x" * 73
-"""Results in lines of 84 bytes, as in the benchmarks."""
+"""Padding for lines of 84 bytes, as in the benchmarks."""
 
 
 def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
     """Create a topic with one partition."""
     admin = AdminClient(
         {"bootstrap.servers": bootstrap, "log_level": 2}
-    )  # a reference is kept: without it, the request would end
+    )  # kept, because deleting the client would cancel the request
     try:
         admin.create_topics([NewTopic(topic, 1, 1, config=dict(config or {}))])[topic].result(30)
     except KafkaException as error:
@@ -92,13 +92,13 @@ class Pipe:
         self.worker.wait_until("the pipe had output", lambda: self.sink_size() > 0)
 
     def wait_until_through(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until the sink file is large enough for all lines of the source file, and ends with the last one."""
+        """Wait until the sink file is large enough for all lines of the source file, and contains the last line."""
         last = f"{self.written - 1:010d}{self.padding}\n".encode()
 
-        def through() -> bool:
+        def is_through() -> bool:
             return self.sink_size() >= self.source_file.stat().st_size and last in self._end_of_sink(200_000)
 
-        self.worker.wait_until(f"the sink file had {self.written} lines", through, timeout_s=timeout_s)
+        self.worker.wait_until(f"the sink file had {self.written} lines", is_through, timeout_s=timeout_s)
 
     def sink_size(self) -> int:
         """Return the size of the sink file; 0 if it does not exist."""
@@ -115,7 +115,7 @@ class Pipe:
         return self.sink_file.read_bytes().splitlines() if self.sink_file.exists() else []
 
     def assert_at_least_once(self) -> int:
-        """Check that the sink file contains all lines and nothing else; return the number of repeated lines."""
+        """Check that the sink file contains all lines and nothing else; return the number of duplicate lines."""
         counts = Counter(self.sink_lines())
         source = self._source_lines()
         missing = [line for line in source if line not in counts]

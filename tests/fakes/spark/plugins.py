@@ -78,13 +78,13 @@ class ListSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        waiting = BATCHES[self.name]
-        if not waiting:
+        batches = BATCHES[self.name]
+        if not batches:
             return None
-        following = waiting.popleft()
-        if isinstance(following, BaseException):
-            raise following
-        return following
+        batch = batches.popleft()
+        if isinstance(batch, BaseException):
+            raise batch
+        return batch
 
     @override
     def stop(self) -> None:
@@ -103,11 +103,11 @@ class ListSinkTask(SinkTask):
 
     @override
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        ASSIGNED[self.name].append(("open", frozenset(place.partition for place in partitions)))
+        ASSIGNED[self.name].append(("open", frozenset(partition.partition for partition in partitions)))
 
     @override
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        ASSIGNED[self.name].append(("close", frozenset(place.partition for place in partitions)))
+        ASSIGNED[self.name].append(("close", frozenset(partition.partition for partition in partitions)))
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -128,7 +128,7 @@ class ListSinkTask(SinkTask):
 
 
 class TableSinkTask(ListSinkTask):
-    """Also accepts tables."""
+    """Collects records like `ListSinkTask`; also accepts tables."""
 
     takes_tables = True
     values = "text"
@@ -220,16 +220,16 @@ class FakePlugins:
     """A registry of these plugins."""
 
     def connector_class(self, name: str) -> type[Connector]:
-        """Return one of these connectors, or one that Kraal ships."""
-        ours: dict[str, type[Connector]] = {
+        """Return a fake connector or a connector that Kraal ships."""
+        connectors: dict[str, type[Connector]] = {
             "ListSource": ListSource,
             "ListSink": ListSink,
             "TableSink": TableSink,
         }
-        return ours.get(name) or Registry.load().connector_class(name)
+        return connectors.get(name) or Registry.load().connector_class(name)
 
     def converter_class(self, name: str) -> type[Converter]:
-        """Return one of these converters, or one that Kraal ships."""
+        """Return the fake converter or a converter that Kraal ships."""
         return Text if name == "Text" else Registry.load().converter_class(name)
 
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
@@ -237,12 +237,12 @@ class FakePlugins:
         return RecordHeaders if name == "RecordHeaders" else SimpleHeaderConverter
 
     def resolve(self, name: str) -> str | None:
-        """Return the name: there are no aliases."""
+        """Return the name, because there are no aliases."""
         return name
 
 
 def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:
-    """Return a batch that Spark reads."""
+    """Return a source batch whose function `read` Spark calls."""
     return SourceBatch(
         offsets={SourcePartition.of({"list": "a"}): {"position": position}}, read=read, topic=topic
     )

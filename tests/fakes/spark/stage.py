@@ -91,7 +91,7 @@ class Stage:
         """Create a topic with unlimited retention."""
         admin = AdminClient(
             {"bootstrap.servers": self.address}
-        )  # a reference is kept: without it, the request would end
+        )  # kept, because deleting the client would cancel the request
         new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         admin.create_topics([new])[name].result(20)
 
@@ -122,9 +122,11 @@ class Stage:
             length = max(count, len(messages) + 1)
 
     def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
-        """Read `count` messages of the first partitions, and any further ones within 0.3 s."""
+        """Read `count` messages of the first partitions, and any further messages within 0.3 s."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
-        consumer.assign([ck.TopicPartition(topic, each, ck.OFFSET_BEGINNING) for each in range(partitions)])
+        consumer.assign(
+            [ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING) for partition in range(partitions)]
+        )
         messages: list[Any] = []
         deadline = time.monotonic() + timeout_s
         while len(messages) < count and time.monotonic() < deadline:
@@ -143,7 +145,7 @@ def await_ready(engine: SparkEngine, timeout_s: float = TIMEOUT_S) -> None:
 
 
 def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:
-    """Start an engine with the fake plugins; Spark also has the jars of these groups."""
+    """Start an engine with the fake plugins; `groups` are groups of further jars for Spark."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
     leave = partial(leave_group, scratch=scratch)
     return SparkEngine(

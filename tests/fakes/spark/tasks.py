@@ -35,7 +35,7 @@ class Source:
         return opening
 
     def run(self, records: int) -> None:
-        """Start the source, wait until a number of further records are written, and stop it."""
+        """Start the source, wait until it has written `records` further records, and stop it."""
         opening = self.open()
         count = 0
         while count < records:
@@ -71,7 +71,7 @@ def source(stage: Stage, config: Mapping[str, str]) -> Source:
 def run_sink(
     stage: Stage, config: Mapping[str, str], count: int, *, name: str = "", connector: str = "SparkSink"
 ) -> None:
-    """Run a sink until it has committed a number of records; one with the same name continues at its offsets."""
+    """Run a sink until it has committed `count` records; a sink with the same name continues at its offsets."""
     common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
     opening = stage.open(name or f"sink-{uuid.uuid4().hex[:8]}", connector, {**common, **config})
     opening.expect(Opened)

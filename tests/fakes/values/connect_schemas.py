@@ -1,4 +1,4 @@
-"""Connect's schemas in few words."""
+"""Short constructors for Connect's schemas."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kraal.plugins.model.schema import Field, Schema, Type
 
 
 def struct(name: str | None, **fields: Schema) -> Schema:
-    """Return a record's schema; the fields have the order of the arguments."""
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
+    """Return a STRUCT schema; its fields have the order of the arguments."""
+    parts = tuple(Field(name=field, schema=schema) for field, schema in fields.items())
     return Schema(type=Type.STRUCT, name=name, fields=parts)
 
 
 def optional(schema: Schema) -> Schema:
-    """Return a schema that may be null."""
+    """Return the schema as an optional one."""
     return replace(schema, optional=True)

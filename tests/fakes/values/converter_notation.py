@@ -41,9 +41,9 @@ def parse_schema(node: Any) -> Schema | None:
         doc=node.get("doc"),
         parameters=node.get("parameters", {}),
         fields=tuple(
-            Field(name=each["name"], schema=schema)
-            for each in node.get("fields", ())
-            if (schema := parse_schema(each["schema"])) is not None
+            Field(name=field_node["name"], schema=schema)
+            for field_node in node.get("fields", ())
+            if (schema := parse_schema(field_node["schema"])) is not None
         ),
         key=parse_schema(node.get("key")),
         value=parse_schema(node.get("value")),
@@ -61,16 +61,19 @@ def parse_value(schema: Schema | None, node: Any) -> Any:
     match name:
         case "list":
             element = schema.value if schema is not None and schema.type is Type.ARRAY else None
-            return [parse_value(element, each) for each in inner]
+            return [parse_value(element, element_node) for element_node in inner]
         case "map":
             map_schema = schema if schema is not None and schema.type is Type.MAP else None
             key, item = (map_schema.key, map_schema.value) if map_schema else (None, None)
             return {as_key(parse_value(key, k)): parse_value(item, v) for k, v in inner}
         case "struct":
-            own = parse_schema(node["of"]) if "of" in node else schema
-            assert own is not None
-            fields = {field.name: field.schema for field in own.fields}
-            return Struct(own, {each: parse_value(fields[each], item) for each, item in inner.items()})
+            struct_schema = parse_schema(node["of"]) if "of" in node else schema
+            assert struct_schema is not None
+            fields = {field.name: field.schema for field in struct_schema.fields}
+            return Struct(
+                struct_schema,
+                {field_name: parse_value(fields[field_name], item) for field_name, item in inner.items()},
+            )
         case _:
             return _SCALARS[name](inner)
 
@@ -97,7 +100,7 @@ def format_value(value: Any) -> Any:
         case Instant():
             return {"date": value.ms}
         case list() | tuple():
-            return {"list": [format_value(each) for each in value]}
+            return {"list": [format_value(item) for item in value]}
         case dict():
             return {
                 "map": sorted(([format_value(k), format_value(v)] for k, v in value.items()), key=json.dumps)
@@ -116,7 +119,7 @@ def widen_integers(node: Any) -> Any:
         case "byte" | "short" | "int":
             return {"long": inner}
         case "list":
-            return {"list": [widen_integers(each) for each in inner]}
+            return {"list": [widen_integers(item) for item in inner]}
         case "map":
             return {"map": sorted(([widen_integers(k), widen_integers(v)] for k, v in inner), key=json.dumps)}
         case "struct":
@@ -138,7 +141,7 @@ def format_schema(schema: Schema | None) -> Any:
     description |= {"default": format_value(schema.default)} if schema.default is not None else {}
     if schema.type is Type.STRUCT:
         description["fields"] = [
-            {"name": each.name, "schema": format_schema(each.schema)} for each in schema.fields
+            {"name": field.name, "schema": format_schema(field.schema)} for field in schema.fields
         ]
     description |= {"key": format_schema(schema.key)} if schema.key is not None else {}
     description |= {"value": format_schema(schema.value)} if schema.value is not None else {}
@@ -154,7 +157,8 @@ def widen_defaults(node: Any) -> Any:
         result["default"] = widen_integers(node["default"])
     if "fields" in node:
         result["fields"] = [
-            {"name": each["name"], "schema": widen_defaults(each["schema"])} for each in node["fields"]
+            {"name": field_node["name"], "schema": widen_defaults(field_node["schema"])}
+            for field_node in node["fields"]
         ]
     for part in ("key", "value"):
         if part in node:

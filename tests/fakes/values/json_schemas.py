@@ -1,4 +1,4 @@
-"""What JsonSchemaConverter's format makes of schemas and values, without a registry."""
+"""Conversions of schemas and values with JsonSchemaConverter's format, without a registry."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
 
 
 def encode_json(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> str:
-    """Return a value's JSON."""
-    own = JsonSchemaFormat(options)
-    return own.encoder(schema, own.describe(schema).schema, {})(value).decode()
+    """Return a value as JSON."""
+    json_format = JsonSchemaFormat(options)
+    return json_format.encoder(schema, json_format.describe(schema).schema, {})(value).decode()
 
 
 def decode_json(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
-    """Return schema and value of JSON, read by a JSON Schema."""
+    """Decode JSON with a JSON Schema; return the Connect schema and the value."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
     data = node.encode() if isinstance(node, str) else json.dumps(node).encode()
-    others = {name.replace("_", "."): SchemaText("JSON", json.dumps(each)) for name, each in named.items()}
-    decode = JsonSchemaFormat(options).decoder(SchemaText("JSON", text), others, lambda _: None)
+    references = {
+        name.replace("_", "."): SchemaText("JSON", json.dumps(named_schema))
+        for name, named_schema in named.items()
+    }
+    decode = JsonSchemaFormat(options).decoder(SchemaText("JSON", text), references, lambda _: None)
     return decode(b"\0\0\0\0\1" + data)

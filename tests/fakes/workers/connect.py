@@ -1,6 +1,6 @@
 """Kraal's REST API on a real socket, with a worker in virtual time; responses can be scripted.
 
-Scripts replace responses that a worker in memory does not return, such as those of rebalances, logins and Java.
+Scripts replace responses that a worker in memory does not return, such as responses during rebalances or by Java.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Connect:
         return self
 
     def script(self, method: str, target: str, *answers: Said) -> None:
-        """Script the responses to a request; the last one is repeated. `target`: path and query as sent."""
+        """Script the responses to a request; the last response is repeated. `target`: path and query as sent."""
         self._scripts[method, target] = list(answers)
 
     def refuse(self, method: str, target: str, status: int, message: str, **headers: str) -> None:
@@ -114,7 +114,11 @@ class Connect:
 
     def requests(self, *methods: str) -> list[str]:
         """Return the received requests as `METHOD target`, optionally of some methods only."""
-        return [f"{each.method} {each.target}" for each in self.seen if not methods or each.method in methods]
+        return [
+            f"{request.method} {request.target}"
+            for request in self.seen
+            if not methods or request.method in methods
+        ]
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector without a REST request."""

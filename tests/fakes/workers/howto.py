@@ -51,7 +51,7 @@ def follow(directory: Path) -> Path:
     project = directory
     for language, text in re.findall(r"```(bash|python|json)\n(.*?)```", PAGE, re.DOTALL):
         if language == "bash":
-            done = subprocess.run(
+            result = subprocess.run(
                 ["bash", "-e", "-c", text],  # noqa: S607 - any bash
                 cwd=project,
                 env=environment,
@@ -60,7 +60,7 @@ def follow(directory: Path) -> Path:
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+            assert result.returncode == 0, f"{text}\n{result.stdout}{result.stderr}"
             project = directory / "disk-space"
         else:
             name = text.split('"""')[1] if language == "python" else "connector.json"

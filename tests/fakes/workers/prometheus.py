@@ -28,7 +28,7 @@ class Scraped:
 
     def all_of(self, name: str) -> dict[Labels, float]:
         """Return all series of a name."""
-        return {labels: value for (each, labels), value in self.values.items() if each == name}
+        return {labels: value for (series_name, labels), value in self.values.items() if series_name == name}
 
     def label_of(self, name: str, label: str, **labels: str) -> set[str]:
         """Return the values of a label in all series of a name that have these labels."""

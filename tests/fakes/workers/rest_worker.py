@@ -60,7 +60,7 @@ def rest_worker(
 
     Args:
         registry: the plugins; None for the fake plugins.
-        group_offsets: the offsets of sinks; None for those that the fake engine has committed.
+        group_offsets: the offsets of sinks; None for the offsets that the fake engine has committed.
         distributed: whether it responds like the only worker of a cluster.
         config_log: the initial content of the config topic; None for an empty topic.
         limits: the limits of the REST API; None for the defaults.

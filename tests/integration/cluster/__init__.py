@@ -1,1 +1,1 @@
-"""A package, so that pytest tears down package-scoped fixtures after the last test of this directory."""
+"""A package, so that pytest tears down package-scoped fixtures after the last test in this folder."""

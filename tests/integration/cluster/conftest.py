@@ -1,4 +1,4 @@
-"""A cluster of three workers, shared by the tests of this directory that keep all workers running."""
+"""Fixtures: a cluster of three workers for tests that keep all workers running, and clusters for single tests."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from tests.fakes.spark.pipe import Pipe, create_topic
 
 @pytest.fixture(scope="package")
 def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """The cluster that tests share; they leave it running."""
-    made = ProcessCluster(directory=tmp_path_factory.mktemp("cluster"), bootstrap=kafka.bootstrap)
+    """Run a cluster of three workers, which tests must leave running."""
+    running_cluster = ProcessCluster(directory=tmp_path_factory.mktemp("cluster"), bootstrap=kafka.bootstrap)
     try:
-        made.start(3)
-        yield made
-        codes = [worker.end() for worker in made.workers]
+        running_cluster.start(3)
+        yield running_cluster
+        codes = [worker.end() for worker in running_cluster.workers]
     finally:
-        made.close()
-    assert codes == [0, 0, 0], "\n".join(worker.log_text() for worker in made.workers)
+        running_cluster.close()
+    assert codes == [0, 0, 0], "\n".join(worker.log_text() for worker in running_cluster.workers)
 
 
 @pytest.fixture
-def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
+def make_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
     """Yield a function that defines clusters for one test; their processes are killed after the test."""
-    made: list[ProcessCluster] = []
+    clusters: list[ProcessCluster] = []
 
     def make(properties: Mapping[str, str] | None = None) -> ProcessCluster:
-        made.append(
+        clusters.append(
             ProcessCluster(
-                directory=tmp_path / f"cluster-{len(made)}", bootstrap=kafka.bootstrap, properties=properties
+                directory=tmp_path / f"cluster-{len(clusters)}",
+                bootstrap=kafka.bootstrap,
+                properties=properties,
             )
         )
-        return made[-1]
+        return clusters[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for cluster in clusters:
+        cluster.close()
 
 
 @pytest.fixture
 def pipe(cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A running pipe without lines on the shared cluster; it sends its requests to the second worker."""
-    made = Pipe(cluster.workers[1], tmp_path)
-    made.source_file.touch()
-    create_topic(kafka.bootstrap, made.topic)
-    made.create()
-    made.wait_until_running()
-    yield made
-    made.delete()
+    """Run a pipe without lines on the shared cluster. The pipe sends its requests to the second worker."""
+    new_pipe = Pipe(cluster.workers[1], tmp_path)
+    new_pipe.source_file.touch()
+    create_topic(kafka.bootstrap, new_pipe.topic)
+    new_pipe.create()
+    new_pipe.wait_until_running()
+    yield new_pipe
+    new_pipe.delete()

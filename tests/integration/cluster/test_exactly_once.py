@@ -1,4 +1,4 @@
-"""Sources with `exactly.once.source.support=enabled` on worker processes: committed lines are read once."""
+"""Tests for sources with exactly-once support on worker processes: each committed line is read once."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ pytestmark = pytest.mark.ci
 
 ENABLED = {"exactly.once.source.support": "enabled"}
 LINES = 600_000
-GROWN = 20_000
-"""Number of additional records, committed or not, that shows an open transaction."""
+TRANSACTION_RECORDS = 20_000
+"""Number of additional records, committed or not, after which a transaction is open."""
 
-Own = Callable[..., ProcessCluster]
+MakeCluster = Callable[..., ProcessCluster]
 
 
 @pytest.fixture
-def pipe(own_cluster: Own, kafka: Broker, tmp_path: Path) -> Iterator[tuple[Pipe, ProcessCluster]]:
-    """A worker with exactly-once support, and an unread file."""
-    cluster = own_cluster(ENABLED)
+def pipe_and_cluster(
+    make_cluster: MakeCluster, kafka: Broker, tmp_path: Path
+) -> Iterator[tuple[Pipe, ProcessCluster]]:
+    """Start a worker with exactly-once support, and prepare a pipe whose file has not been read."""
+    cluster = make_cluster(ENABLED)
     cluster.start(1)
-    made = Pipe(cluster.workers[0], tmp_path)
-    create_topic(kafka.bootstrap, made.topic)
-    yield made, cluster
-    made.source_file.unlink(missing_ok=True)
+    pipe = Pipe(cluster.workers[0], tmp_path)
+    create_topic(kafka.bootstrap, pipe.topic)
+    yield pipe, cluster
+    pipe.source_file.unlink(missing_ok=True)
 
 
 def committed_values(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """Return all committed values of partition 0."""
+    """Yield all committed values of partition 0."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -61,7 +63,7 @@ def committed_values(bootstrap: str, topic: str) -> Iterator[bytes]:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 consumer.close()
                 return
-    raise AssertionError("the topic has no end")
+    raise AssertionError("the end of the topic was not reached")
 
 
 def end_offset(bootstrap: str, topic: str, *, level: str = "read_uncommitted") -> int:
@@ -72,75 +74,77 @@ def end_offset(bootstrap: str, topic: str, *, level: str = "read_uncommitted") -
     return end
 
 
-def has_more_records(bootstrap: str, topic: str, wanted: int) -> bool:
-    """Return whether partition 0 has more than the given number of records, committed or not."""
-    return end_offset(bootstrap, topic) > wanted
+def has_more_records(bootstrap: str, topic: str, count: int) -> bool:
+    """Return whether partition 0 has more than `count` records, committed or not."""
+    return end_offset(bootstrap, topic) > count
 
 
 @pytest.mark.releases
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_worker_neither_repeats_nor_loses_records(
-    pipe: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int
+    pipe_and_cluster: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int
 ) -> None:
-    made, cluster = pipe
+    pipe, cluster = pipe_and_cluster
     [worker] = cluster.workers
-    made.write(LINES)
-    worker.create(made.source, made.source_config | {"producer.override.compression.type": "none"})
+    pipe.write(LINES)
+    worker.create(pipe.source, pipe.source_config | {"producer.override.compression.type": "none"})
     for _ in range(kills):
-        wanted = end_offset(kafka.bootstrap, made.topic) + GROWN
-        worker.wait_until("records came", partial(has_more_records, kafka.bootstrap, made.topic, wanted))
+        count = end_offset(kafka.bootstrap, pipe.topic) + TRANSACTION_RECORDS
+        worker.wait_until("records arrived", partial(has_more_records, kafka.bootstrap, pipe.topic, count))
         worker.kill()
         cluster.start_dead()
-    worker.wait_for_states(made.source, RUNNING)
-    offset = made.source_file.stat().st_size
+    worker.wait_for_states(pipe.source, RUNNING)
+    offset = pipe.source_file.stat().st_size
 
-    def stored() -> bool:
-        offsets = worker.get(f"/connectors/{made.source}/offsets").body["offsets"]
+    def is_stored() -> bool:
+        offsets = worker.get(f"/connectors/{pipe.source}/offsets").body["offsets"]
         return bool(offsets) and offsets[0]["offset"] == {"position": offset}
 
-    worker.wait_until("the file was through", stored, timeout_s=240)
+    worker.wait_until("the offset at the end of the file was stored", is_stored, timeout_s=240)
     lines = [f"{number:010d}{PADDING}".encode() for number in range(LINES)]
-    assert list(committed_values(kafka.bootstrap, made.topic)) == lines
-    assert end_offset(kafka.bootstrap, made.topic) > LINES, "records disappeared after kills"
+    assert list(committed_values(kafka.bootstrap, pipe.topic)) == lines
+    assert end_offset(kafka.bootstrap, pipe.topic) > LINES, "records disappeared after kills"
 
 
-def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka: Broker) -> None:
-    made, cluster = pipe
+def test_interval_transaction_is_committed_by_pause_and_stop(
+    pipe_and_cluster: tuple[Pipe, ProcessCluster], kafka: Broker
+) -> None:
+    pipe, cluster = pipe_and_cluster
     [worker] = cluster.workers
-    made.write(10)
+    pipe.write(10)
     interval = {
         "transaction.boundary": "interval",
         "transaction.boundary.interval.ms": "600000",
         "producer.override.transaction.timeout.ms": "600000",
     }
-    worker.create(made.source, {**made.source_config, **interval})
-    worker.wait_until("records came", lambda: end_offset(kafka.bootstrap, made.topic) == 10)
-    assert list(committed_values(kafka.bootstrap, made.topic)) == []
-    worker.ask("PUT", f"/connectors/{made.source}/pause")
-    worker.wait_for_states(made.source, ["PAUSED", "PAUSED"])
-    assert len(list(committed_values(kafka.bootstrap, made.topic))) == 10
-    worker.ask("PUT", f"/connectors/{made.source}/resume")
-    worker.wait_for_states(made.source, RUNNING)
-    made.write(10)
-    worker.wait_until("records came", lambda: end_offset(kafka.bootstrap, made.topic) == 21)
-    worker.ask("PUT", f"/connectors/{made.source}/stop")
-    worker.wait_for_states(made.source, ["STOPPED"])
+    worker.create(pipe.source, {**pipe.source_config, **interval})
+    worker.wait_until("records arrived", lambda: end_offset(kafka.bootstrap, pipe.topic) == 10)
+    assert list(committed_values(kafka.bootstrap, pipe.topic)) == []
+    worker.ask("PUT", f"/connectors/{pipe.source}/pause")
+    worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])
+    assert len(list(committed_values(kafka.bootstrap, pipe.topic))) == 10
+    worker.ask("PUT", f"/connectors/{pipe.source}/resume")
+    worker.wait_for_states(pipe.source, RUNNING)
+    pipe.write(10)
+    worker.wait_until("records arrived", lambda: end_offset(kafka.bootstrap, pipe.topic) == 21)
+    worker.ask("PUT", f"/connectors/{pipe.source}/stop")
+    worker.wait_for_states(pipe.source, ["STOPPED"])
     worker.wait_until(
-        "it was committed", lambda: len(list(committed_values(kafka.bootstrap, made.topic))) == 20
+        "the records were committed", lambda: len(list(committed_values(kafka.bootstrap, pipe.topic))) == 20
     )
-    partition = {"filename": str(made.source_file)}
+    partition = {"filename": str(pipe.source_file)}
     body = {"offsets": [{"partition": partition, "offset": {"position": 84 * 19}}]}
-    worker.ask("PATCH", f"/connectors/{made.source}/offsets", body)
-    assert worker.get(f"/connectors/{made.source}/offsets").body == body
-    worker.ask("PUT", f"/connectors/{made.source}/resume")
-    worker.wait_until("a record came", lambda: end_offset(kafka.bootstrap, made.topic) > 22)
-    worker.ask("PUT", f"/connectors/{made.source}/stop")
+    worker.ask("PATCH", f"/connectors/{pipe.source}/offsets", body)
+    assert worker.get(f"/connectors/{pipe.source}/offsets").body == body
+    worker.ask("PUT", f"/connectors/{pipe.source}/resume")
+    worker.wait_until("a record arrived", lambda: end_offset(kafka.bootstrap, pipe.topic) > 22)
+    worker.ask("PUT", f"/connectors/{pipe.source}/stop")
     worker.wait_until(
-        "it was read again", lambda: len(list(committed_values(kafka.bootstrap, made.topic))) == 21
+        "the record was read again", lambda: len(list(committed_values(kafka.bootstrap, pipe.topic))) == 21
     )
-    worker.wait_for_states(made.source, ["STOPPED"])
-    worker.ask("DELETE", f"/connectors/{made.source}/offsets")
-    assert worker.get(f"/connectors/{made.source}/offsets").body == {"offsets": []}
+    worker.wait_for_states(pipe.source, ["STOPPED"])
+    worker.ask("DELETE", f"/connectors/{pipe.source}/offsets")
+    assert worker.get(f"/connectors/{pipe.source}/offsets").body == {"offsets": []}
     assert worker.end() == 0
 
 
@@ -159,9 +163,9 @@ def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Produ
 
 @pytest.mark.slow
 def test_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
-    own_cluster: Own, kafka: Broker
+    make_cluster: MakeCluster, kafka: Broker
 ) -> None:
-    cluster = own_cluster(ENABLED)
+    cluster = make_cluster(ENABLED)
     cluster.start(1)
     [worker] = cluster.workers
     name = ConnectorName(f"numbers-{uuid.uuid4().hex[:8]}")
@@ -170,15 +174,15 @@ def test_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
     worker.create(name, config)
     worker.wait_for_states(name, [*RUNNING, "RUNNING"])
     assert worker.ask("DELETE", f"/connectors/{name}").status == 204
-    worker.wait_until("it was deleted", lambda: worker.get("/connectors").body == [])
-    former = [open_transaction(cluster, TaskId(name, number), 99) for number in range(2)]
+    worker.wait_until("the connector was deleted", lambda: worker.get("/connectors").body == [])
+    old_producers = [open_transaction(cluster, TaskId(name, number), 99) for number in range(2)]
     offsets = [{"partition": {"id": number}, "offset": {"seqno": 7}} for number in range(2)]
     body = {"name": name, "config": config, "initial_state": "STOPPED", "initial_offsets": offsets}
     assert worker.ask("POST", "/connectors", body).status == 201
-    for producer in former:
+    for producer in old_producers:
         with pytest.raises(KafkaException) as caught:
             producer.commit_transaction(30)
         assert caught.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
-    found = worker.get(f"/connectors/{name}/offsets").body["offsets"]
-    assert sorted(found, key=str) == offsets
+    stored = worker.get(f"/connectors/{name}/offsets").body["offsets"]
+    assert sorted(stored, key=str) == offsets
     assert worker.end() == 0

@@ -1,4 +1,4 @@
-"""A worker that is frozen longer than its session timeout: its work stays reassigned, without duplicate writers.
+"""Tests that the work of a worker frozen longer than its session timeout moves without duplicate writers.
 
 The tests use a separate broker, because the last test stops it.
 """
@@ -29,16 +29,16 @@ SESSION_S = 6.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that a test restarts."""
-    made = Broker(tmp_path_factory.mktemp("own-kafka"), free_port())
-    made.start()
-    yield made
-    made.stop()
+    """Run a broker that a test restarts."""
+    server = Broker(tmp_path_factory.mktemp("own-kafka"), free_port())
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
 def two_workers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Two workers, which tests must leave running."""
+    """Run two workers, which tests must leave running."""
     properties = {"consumer.session.timeout.ms": "6000", "kraal.spark.warmup.enabled": "true"}
     cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("frozen"), bootstrap=broker.bootstrap, properties=properties
@@ -50,32 +50,32 @@ def two_workers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def flow(two_workers: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Three pipes with work on both workers."""
-    made = Flow(two_workers, broker.bootstrap, tmp_path, 3)
-    made.wait_until_balanced(2)
-    yield made
-    made.stop()
-    made.delete()
+    """Run three pipes with work on both workers."""
+    running_flow = Flow(two_workers, broker.bootstrap, tmp_path, 3)
+    running_flow.wait_until_balanced(2)
+    yield running_flow
+    running_flow.stop()
+    running_flow.delete()
 
 
-def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
-    """Return the frozen processes."""
+def find_processes(worker: WorkerProcess, target: str) -> Sequence[psutil.Process]:
+    """Return the processes of a worker to freeze."""
     jvm = worker.jvm()
     assert jvm is not None
     python = psutil.Process(worker.pid)
-    return {"python": [python], "jvm": [jvm], "both": [python, jvm]}[which]
+    return {"python": [python], "jvm": [jvm], "both": [python, jvm]}[target]
 
 
-@pytest.mark.one_a_day("which")
-@pytest.mark.parametrize("which", ["python", "both"])
+@pytest.mark.one_a_day("target")
+@pytest.mark.parametrize("target", ["python", "both"])
 def test_thawed_worker_rejoins_without_committing_reassigned_work(
-    flow: Flow, two_workers: ProcessCluster, which: str
+    flow: Flow, two_workers: ProcessCluster, target: str
 ) -> None:
     frozen, other = two_workers.workers
     frozen_id = frozen.url.partition("//")[2]
     other_id = other.url.partition("//")[2]
     with flow.flowing():
-        stopped = processes(frozen, which)
+        stopped = find_processes(frozen, target)
         for process in stopped:
             process.send_signal(signal.SIGSTOP)
         try:
@@ -88,12 +88,13 @@ def test_thawed_worker_rejoins_without_committing_reassigned_work(
                 ),
             )
             flow.wait_until_new_output()
-            seen = len(frozen.log_text())
+            log_size = len(frozen.log_text())
         finally:
             for process in stopped:
                 process.send_signal(signal.SIGCONT)
         frozen.wait_until(
-            "it was in the group again", lambda: "Joined group at generation" in frozen.log_text()[seen:]
+            "the worker was in the group again",
+            lambda: "Joined group at generation" in frozen.log_text()[log_size:],
         )
         flow.wait_until_balanced(2)
         flow.wait_until_running()
@@ -103,7 +104,7 @@ def test_thawed_worker_rejoins_without_committing_reassigned_work(
         name: two_workers.owners(name, other) for name in flow.names
     }
     repeats = flow.repeats()
-    log.info("%s frozen: %s duplicate ranges, pauses of %s s", which, repeats, rounded(flow.pauses))
+    log.info("%s frozen: %s duplicate ranges, pauses of %s s", target, repeats, rounded(flow.pauses))
     assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may be duplicated"
 
 
@@ -113,11 +114,11 @@ def test_worker_with_a_frozen_jvm_keeps_its_work_and_continues(
     frozen = two_workers.workers[0]
     with flow.flowing():
         before = flow.owners()
-        [jvm] = processes(frozen, "jvm")
+        [jvm] = find_processes(frozen, "jvm")
         jvm.send_signal(signal.SIGSTOP)
         try:
-            until = time.monotonic() + SESSION_S + 2
-            while time.monotonic() < until:
+            deadline = time.monotonic() + SESSION_S + 2
+            while time.monotonic() < deadline:
                 began = time.monotonic()
                 assert frozen.get("/connectors").status == 200
                 assert time.monotonic() - began < 5, "REST does not wait for Spark"

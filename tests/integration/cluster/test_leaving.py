@@ -1,4 +1,4 @@
-"""Workers that join and leave gracefully: no line is lost or duplicated, and work is rebalanced."""
+"""Tests that workers join and leave gracefully: no line is lost or duplicated, and work is rebalanced."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ pytestmark = pytest.mark.ci
 
 log = logging.getLogger(__name__)
 
-STATED_S = 5.0 + 15.0
+SHUTDOWN_TIMEOUT_S = 5.0 + 15.0
 """Shutdown timeout of docs/operations.md: `task.shutdown.graceful.timeout.ms` plus 15 s."""
-MOST_ROUNDS = 4
+MAX_GENERATIONS = 4
 """Maximum number of generations: two rebalances of two rounds each, for revocation and assignment."""
 
 
 @pytest.fixture(scope="module")
 def restartable_cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Three workers, which tests must leave running."""
+    """Run three workers, which tests must leave running."""
     cluster = ProcessCluster(directory=tmp_path_factory.mktemp("leaving"), bootstrap=kafka.bootstrap)
     cluster.start(3)
     yield cluster
@@ -37,11 +37,11 @@ def restartable_cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def flow(restartable_cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Four pipes, which cannot be balanced evenly over three workers."""
-    made = Flow(restartable_cluster, kafka.bootstrap, tmp_path, 4)
-    yield made
-    made.stop()
-    made.delete()
+    """Run four pipes. Four pipes cannot be distributed evenly over three workers."""
+    running_flow = Flow(restartable_cluster, kafka.bootstrap, tmp_path, 4)
+    yield running_flow
+    running_flow.stop()
+    running_flow.delete()
 
 
 def is_healthy(worker: WorkerProcess) -> bool:
@@ -53,21 +53,21 @@ def test_joining_worker_receives_its_share_and_leaving_worker_returns_it(
     flow: Flow, restartable_cluster: ProcessCluster
 ) -> None:
     flow.wait_until_balanced(3)
-    first = restartable_cluster.workers[0]
+    first_worker = restartable_cluster.workers[0]
     with flow.flowing():
-        seen = len(first.log_text())
+        log_size = len(first_worker.log_text())
         restartable_cluster.start(1)
         newcomer = restartable_cluster.workers[-1]
         flow.wait_until_balanced(4)
         flow.wait_until_running()
-        rounds = set(re.findall(r"Joined group at generation (\d+)", first.log_text()[seen:]))
-        assert 1 <= len(rounds) <= MOST_ROUNDS, rounds
+        generations = set(re.findall(r"Joined group at generation (\d+)", first_worker.log_text()[log_size:]))
+        assert 1 <= len(generations) <= MAX_GENERATIONS, generations
         flow.wait_until_new_output()
         joining_s = max(flow.pauses.values())
         began = time.monotonic()
         assert newcomer.end() == 0
         took_s = time.monotonic() - began
-        assert took_s < STATED_S
+        assert took_s < SHUTDOWN_TIMEOUT_S
         restartable_cluster.workers.remove(newcomer)
         newcomer.close()
         flow.wait_until_balanced(3)
@@ -86,16 +86,18 @@ def test_rolling_restart_neither_loses_nor_duplicates_records(
             began = time.monotonic()
             assert worker.end() == 0
             took_s = time.monotonic() - began
-            assert took_s < STATED_S
+            assert took_s < SHUTDOWN_TIMEOUT_S
             flow.wait_until_balanced(2)
-            other = restartable_cluster.alive[0]
-            seen = len(other.log_text())
+            other_worker = restartable_cluster.alive[0]
+            log_size = len(other_worker.log_text())
             worker.start()
-            worker.wait_until("it was in the group", partial(is_healthy, worker))
+            worker.wait_until("the worker was in the group", partial(is_healthy, worker))
             flow.wait_until_balanced(3)
             flow.wait_until_running()
-            rounds = set(re.findall(r"Joined group at generation (\d+)", other.log_text()[seen:]))
-            assert 1 <= len(rounds) <= MOST_ROUNDS, rounds
+            generations = set(
+                re.findall(r"Joined group at generation (\d+)", other_worker.log_text()[log_size:])
+            )
+            assert 1 <= len(generations) <= MAX_GENERATIONS, generations
             log.info("step %d: stopped in %.1f s; pauses of %s s so far", turn, took_s, rounded(flow.pauses))
         flow.wait_until_new_output()
     log.info("rolling restart: pauses of %s s", rounded(flow.pauses))

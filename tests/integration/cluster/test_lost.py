@@ -1,4 +1,4 @@
-"""SIGKILL of a worker: its work is reassigned, other work continues, and no line is lost."""
+"""Tests that a SIGKILL of a worker moves its work, does not disturb other work, and loses no line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAMP = re.compile(r"^\[([^\]]+)\] INFO \[[^\]]*\] Joined group at generation ",
 
 @pytest.fixture(scope="module")
 def killable_cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Three workers that tests kill; restarted before each test."""
+    """Run three workers that tests kill. Each test first restarts the killed workers."""
     # The consumer group of a sink detects a killed member after this timeout; the default is 45 s, as in Java.
     properties = {"consumer.session.timeout.ms": "6000"}
     cluster = ProcessCluster(
@@ -41,25 +41,25 @@ def killable_cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def flow(killable_cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Six pipes on three workers."""
+    """Run six pipes on three workers."""
     killable_cluster.start_dead()
-    made = Flow(killable_cluster, kafka.bootstrap, tmp_path, 6)
-    made.wait_until_balanced(WORKERS)
-    yield made
-    made.stop()
-    made.delete()
+    running_flow = Flow(killable_cluster, kafka.bootstrap, tmp_path, 6)
+    running_flow.wait_until_balanced(WORKERS)
+    yield running_flow
+    running_flow.stop()
+    running_flow.delete()
 
 
 def find_leader(cluster: ProcessCluster) -> WorkerProcess:
     """Return the leader according to the other workers."""
-    found = re.findall(r"leaderUrl='([^']*)'", cluster.alive[0].log_text())
-    return next(worker for worker in cluster.alive if found[-1].rstrip("/") == worker.url)
+    urls = re.findall(r"leaderUrl='([^']*)'", cluster.alive[0].log_text())
+    return next(worker for worker in cluster.alive if urls[-1].rstrip("/") == worker.url)
 
 
 def find_join_time(worker: WorkerProcess, start: int) -> float | None:
     """Return the time of a worker's first join after the first `start` characters of its log, in epoch seconds."""
-    found = STAMP.search(worker.log_text()[start:])
-    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() if found else None
+    match = STAMP.search(worker.log_text()[start:])
+    return datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() if match else None
 
 
 @pytest.mark.ci
@@ -74,8 +74,8 @@ def test_work_of_a_killed_worker_is_reassigned_without_stopping_other_work(
     with flow.flowing():
         flow.wait_until_running()
         before = flow.owners()
-        moved = {instance for instance, owner in before.items() if owner == victim_id}
-        assert moved
+        moved_instances = {instance for instance, owner in before.items() if owner == victim_id}
+        assert moved_instances
         statuses = StatusTopic(kafka.bootstrap, killable_cluster)
         survivors = [worker for worker in killable_cluster.workers if worker is not victim]
         starts = {worker: len(worker.log_text()) for worker in survivors}
@@ -90,18 +90,22 @@ def test_work_of_a_killed_worker_is_reassigned_without_stopping_other_work(
         after = flow.owners()
         flow.wait_until_running()
         flow.wait_until_new_output()
-    joined = [find_join_time(worker, start) for worker, start in starts.items()]
-    noticed_s = min(each for each in joined if each is not None)
+    join_times = [find_join_time(worker, start) for worker, start in starts.items()]
+    noticed_s = min(seconds for seconds in join_times if seconds is not None)
     log.info(
         "%s: %d instances ran %.2f s after the group's next round; longest pauses: %s s",
-        role, len(moved), running_s - noticed_s, rounded(flow.pauses),
+        role, len(moved_instances), running_s - noticed_s, rounded(flow.pauses),
     )  # fmt: skip
-    assert {key: after[key] for key in before if key not in moved} == {
-        key: owner for key, owner in before.items() if key not in moved
+    assert {key: after[key] for key in before if key not in moved_instances} == {
+        key: owner for key, owner in before.items() if key not in moved_instances
     }
-    stayed = before.keys() - moved
-    others = {instance: said for instance, said in statuses.new_statuses().items() if instance in stayed}
-    assert not others, "an instance that was not reassigned was restarted"
+    other_instances = before.keys() - moved_instances
+    restarted = {
+        instance: states
+        for instance, states in statuses.new_statuses().items()
+        if instance in other_instances
+    }
+    assert not restarted, "instances that were not reassigned must not be restarted"
     statuses.close()
     assert max(flow.repeats().values()) <= 2, "one batch of the source and one of the sink may be duplicated"
 
@@ -123,17 +127,17 @@ def test_failed_tasks_of_other_workers_are_restarted(
     for turn in range(times):
         killable_cluster.wait_for_states(name, failed)
         file.rmdir()
-        asked = killable_cluster.workers[turn % WORKERS]
-        answer = asked.ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
-        assert answer.status == 202
-        assert answer.body["connector"]["state"] == "RUNNING"
-        assert [task["state"] for task in answer.body["tasks"]] == ["RESTARTING"] * tasks
-        owners = {task["worker_id"] for task in answer.body["tasks"]}
+        worker = killable_cluster.workers[turn % WORKERS]
+        response = worker.ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+        assert response.status == 202
+        assert response.body["connector"]["state"] == "RUNNING"
+        assert [task["state"] for task in response.body["tasks"]] == ["RESTARTING"] * tasks
+        owners = {task["worker_id"] for task in response.body["tasks"]}
         assert len(owners) == WORKERS, "each worker runs a task, not only the receiver of the request"
         killable_cluster.wait_for_states(name, ["RUNNING"] * (1 + tasks), 30)
         file.unlink()
         file.mkdir()
-        assert asked.ask("POST", f"/connectors/{name}/restart?includeTasks=true").status == 202
+        assert worker.ask("POST", f"/connectors/{name}/restart?includeTasks=true").status == 202
     killable_cluster.wait_for_states(name, failed)
     killable_cluster.workers[0].ask("DELETE", f"/connectors/{name}")
 
@@ -143,7 +147,7 @@ def test_invalid_config_records_are_logged_and_skipped(
 ) -> None:
     killable_cluster.start_dead()
     topic = f"{killable_cluster.group}-config"
-    bad = [
+    invalid_records = [
         ("connector-bad", b"{not json"),
         ("connector-bad", b"[1, 2]"),
         ("connector-bad", b'{"properties": "none"}'),
@@ -160,18 +164,18 @@ def test_invalid_config_records_are_logged_and_skipped(
     ]
     offsets: list[int] = []
 
-    def written(error: object, message: Message) -> None:
+    def record_offset(error: object, message: Message) -> None:
         offset = message.offset()
         assert error is None
         assert offset is not None
         offsets.append(offset)
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
-    for key, value in bad:
-        producer.produce(topic, value, key, on_delivery=written)
-    producer.produce(topic, b"{}", b"\xff\xfe", on_delivery=written)
+    for key, value in invalid_records:
+        producer.produce(topic, value, key, on_delivery=record_offset)
+    producer.produce(topic, b"{}", b"\xff\xfe", on_delivery=record_offset)
     assert producer.flush(30) == 0
-    assert len(offsets) == len(bad) + 1
+    assert len(offsets) == len(invalid_records) + 1
 
     def has_logged(worker: WorkerProcess) -> bool:
         lines = worker.log_text()
@@ -183,7 +187,7 @@ def test_invalid_config_records_are_logged_and_skipped(
     killable_cluster.wait_for_states(name, ["RUNNING", "RUNNING"])
     for worker in killable_cluster.workers:
         assert has_logged(worker), json.dumps(
-            [(o, k[0]) for o, k in zip(offsets, [*bad, ("bytes", b"")], strict=True)]
+            [(o, k[0]) for o, k in zip(offsets, [*invalid_records, ("bytes", b"")], strict=True)]
         )
         assert worker.get("/connectors/bad").status == 404
     killable_cluster.workers[1].ask("DELETE", f"/connectors/{name}")

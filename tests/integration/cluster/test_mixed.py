@@ -1,4 +1,4 @@
-"""A Java worker and a Kraal worker in a group, with either as the leader: both accept requests."""
+"""Tests for a Java worker and a Kraal worker in one group, with either as the leader."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.fakes.kafka.releases import comparable
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
-pytestmark = [pytest.mark.releases, pytest.mark.one_a_day("mixed")]
+pytestmark = [pytest.mark.releases, pytest.mark.one_a_day("group")]
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """Two workers, the first of which is the leader."""
+class MixedGroup:
+    """A Java worker and a Kraal worker in one group."""
 
     cluster: MixedCluster
     leader: WorkerProcess
@@ -37,22 +37,22 @@ class Mixed:
         """Both workers, the leader first."""
         return (self.leader, self.follower)
 
-    def follows(self, worker_id: str) -> bool:
-        """Whether statuses contain the follower's worker id."""
+    def is_follower(self, worker_id: str) -> bool:
+        """Return whether a worker id is that of the follower."""
         return self.cluster.worker(worker_id) is self.follower
 
 
 @pytest.fixture(scope="module", params=["java", "kraal"])
-def mixed(
+def group(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mixed]:
-    """Yield a group whose first member is a worker of the given kind."""
+) -> Iterator[MixedGroup]:
+    """Run a group whose leader is a worker of the given kind."""
     cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed"), bootstrap=kafka.bootstrap)
     starts: list[Callable[[], WorkerProcess]] = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
         starts.reverse()
     try:
-        yield Mixed(cluster, *(start() for start in starts))
+        yield MixedGroup(cluster, *(start() for start in starts))
         codes = {type(worker): worker.end() for worker in cluster.workers}
     finally:
         cluster.close()
@@ -60,17 +60,17 @@ def mixed(
 
 
 @pytest.fixture
-def pipes(mixed: Mixed, kafka: Broker, tmp_path: Path) -> Iterator[Sequence[Pipe]]:
-    """Two running pipes, each created through a different worker, with work on both workers."""
-    made = [Pipe(worker, tmp_path) for worker in mixed.workers]
-    for pipe in made:
+def pipes(group: MixedGroup, kafka: Broker, tmp_path: Path) -> Iterator[Sequence[Pipe]]:
+    """Run two pipes, each created through a different worker, with work on both workers."""
+    running_pipes = [Pipe(worker, tmp_path) for worker in group.workers]
+    for pipe in running_pipes:
         pipe.source_file.touch()
         create_topic(kafka.bootstrap, pipe.topic)
         pipe.create()
-    for name in connector_names(made):
-        mixed.cluster.wait_for_states(name, RUNNING)
-    yield made
-    for pipe in made:
+    for name in connector_names(running_pipes):
+        group.cluster.wait_for_states(name, RUNNING)
+    yield running_pipes
+    for pipe in running_pipes:
         pipe.delete()
 
 
@@ -78,31 +78,31 @@ def connector_names(pipes: Sequence[Pipe]) -> list[str]:
     return [name for pipe in pipes for name in (pipe.source, pipe.sink)]
 
 
-def write_through(pipes: Sequence[Pipe], count: int = 10) -> None:
+def write_and_wait(pipes: Sequence[Pipe], count: int = 10) -> None:
     for pipe in pipes:
         pipe.write(count)
     for pipe in pipes:
-        pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+        pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
 
 
-def wait_until_responses_are_equal(mixed: Mixed, path: str) -> None:
-    def same() -> bool:
-        one, other = (comparable(worker.get(path)) for worker in mixed.workers)
+def wait_until_responses_are_equal(group: MixedGroup, path: str) -> None:
+    def are_equal() -> bool:
+        one, other = (comparable(worker.get(path)) for worker in group.workers)
         return one == other
 
-    mixed.cluster.wait_until(f"{path} was the same on both", same)
+    group.cluster.wait_until(f"{path} was equal on both workers", are_equal)
 
 
-def test_java_and_kraal_workers_report_the_same_assignments(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
-    write_through(pipes)
-    assert len(mixed.cluster.work()) == 2
+def test_java_and_kraal_workers_report_the_same_assignments(group: MixedGroup, pipes: Sequence[Pipe]) -> None:
+    write_and_wait(pipes)
+    assert len(group.cluster.work()) == 2
     for name in connector_names(pipes):
         for path in ("", "/config", "/tasks", "/status", "/topics", "/tasks/0/status"):
-            wait_until_responses_are_equal(mixed, f"/connectors/{name}{path}")
+            wait_until_responses_are_equal(group, f"/connectors/{name}{path}")
         topic = next(pipe.topic for pipe in pipes if name in (pipe.source, pipe.sink))
-        for worker in mixed.workers:
+        for worker in group.workers:
             worker.wait_until(f"{name} had its topic", partial(has_topic, worker, name, topic))
-    wait_until_responses_are_equal(mixed, "/connectors?expand=info&expand=status")
+    wait_until_responses_are_equal(group, "/connectors?expand=info&expand=status")
 
 
 def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
@@ -110,36 +110,39 @@ def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
     return topics == [topic]
 
 
-def test_task_configs_reach_the_leader_signed(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
-    owners = {name: mixed.cluster.owners(name)["connector"] for name in connector_names(pipes)}
-    theirs = [name for name, owner in owners.items() if mixed.follows(owner)]
-    assert theirs, (
+def test_task_configs_reach_the_leader_signed(group: MixedGroup, pipes: Sequence[Pipe]) -> None:
+    owners = {name: group.cluster.owners(name)["connector"] for name in connector_names(pipes)}
+    follower_names = [name for name, owner in owners.items() if group.is_follower(owner)]
+    assert follower_names, (
         f"the follower has no connector: {owners}"
-    )  # its tasks run, so the leader has accepted their configs
-    config = mixed.leader.get(f"/connectors/{theirs[0]}/tasks").body[0]["config"]
-    answer = mixed.leader.post(f"/connectors/{theirs[0]}/tasks", [config])
-    assert (answer.status, answer.body["message"]) == (400, "Internal request missing required signature")
+    )  # the tasks are running, so the leader has accepted their configs
+    config = group.leader.get(f"/connectors/{follower_names[0]}/tasks").body[0]["config"]
+    response = group.leader.post(f"/connectors/{follower_names[0]}/tasks", [config])
+    assert (response.status, response.body["message"]) == (400, "Internal request missing required signature")
     # after a config change, the owner generates new task configs and sends them
-    for name in theirs:
-        changed = {**mixed.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
-        assert mixed.follower.ask("PUT", f"/connectors/{name}/config", changed).status == 200
+    for name in follower_names:
+        changed = {**group.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
+        assert group.follower.ask("PUT", f"/connectors/{name}/config", changed).status == 200
 
-        mixed.cluster.wait_until("the new task configs were known", partial(is_running, mixed, name))
-        mixed.cluster.wait_for_states(name, RUNNING)
-    write_through(pipes)
+        group.cluster.wait_until(
+            "both workers had the new task configs", partial(has_new_task_configs, group, name)
+        )
+        group.cluster.wait_for_states(name, RUNNING)
+    write_and_wait(pipes)
 
 
-def is_running(mixed: Mixed, name: str) -> bool:
-    answers = [worker.get(f"/connectors/{name}/tasks") for worker in mixed.workers]
+def has_new_task_configs(group: MixedGroup, name: str) -> bool:
+    responses = [worker.get(f"/connectors/{name}/tasks") for worker in group.workers]
     return all(
-        answer.status == 200 and [task["config"].get("client.note") for task in answer.body] == ["changed"]
-        for answer in answers
+        response.status == 200
+        and [task["config"].get("client.note") for task in response.body] == ["changed"]
+        for response in responses
     )
 
 
-def test_either_worker_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+def test_either_worker_pauses_resumes_stops_and_deletes(group: MixedGroup, pipes: Sequence[Pipe]) -> None:
     names = connector_names(pipes)
-    for asked in mixed.workers:
+    for worker in group.workers:
         for path, states, code in (
             ("pause", ["PAUSED", "PAUSED"], 202),
             ("resume", RUNNING, 202),
@@ -147,94 +150,96 @@ def test_either_worker_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Seq
             ("resume", RUNNING, 202),
         ):
             for name in names:
-                assert asked.ask("PUT", f"/connectors/{name}/{path}").status == code
+                assert worker.ask("PUT", f"/connectors/{name}/{path}").status == code
             if states != RUNNING:
                 for name in names:
-                    mixed.cluster.wait_for_states(name, states)
+                    group.cluster.wait_for_states(name, states)
                 for pipe in pipes:
                     pipe.write(5)
             else:
                 for name in names:
-                    mixed.cluster.wait_for_states(name, RUNNING)
-                write_through(pipes, 5)
-    for asked, pipe in zip(reversed(mixed.workers), pipes, strict=True):
+                    group.cluster.wait_for_states(name, RUNNING)
+                write_and_wait(pipes, 5)
+    for worker, pipe in zip(reversed(group.workers), pipes, strict=True):
         for name in (pipe.source, pipe.sink):
-            assert asked.post("/connectors", {"name": name, "config": pipe.source_config}).status in (
+            assert worker.post("/connectors", {"name": name, "config": pipe.source_config}).status in (
                 400,
                 409,
             )
-            assert asked.ask("DELETE", f"/connectors/{name}").status == 204
+            assert worker.ask("DELETE", f"/connectors/{name}").status == 204
     for name in names:
-        mixed.cluster.wait_until(f"{name} was gone", partial(is_deleted, mixed, name))
+        group.cluster.wait_until(f"{name} was deleted", partial(is_deleted, group, name))
 
 
-def is_deleted(mixed: Mixed, name: str) -> bool:
+def is_deleted(group: MixedGroup, name: str) -> bool:
     paths = (f"/connectors/{name}", f"/connectors/{name}/status")
-    return all(worker.get(path).status == 404 for path in paths for worker in mixed.workers)
+    return all(worker.get(path).status == 404 for path in paths for worker in group.workers)
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_only_failed_instances_are_restarted_on_any_worker(
-    mixed: Mixed, kafka: Broker, tmp_path: Path, rounds: int
+    group: MixedGroup, kafka: Broker, tmp_path: Path, rounds: int
 ) -> None:
-    pipes = [Pipe(mixed.leader, tmp_path / f"away-{n}") for n in range(2)]
+    pipes = [Pipe(group.leader, tmp_path / f"away-{n}") for n in range(2)]
     for pipe in pipes:
         create_topic(kafka.bootstrap, pipe.topic)
-        mixed.leader.create(pipe.sink, pipe.sink_config)
+        group.leader.create(pipe.sink, pipe.sink_config)
     sinks = [pipe.sink for pipe in pipes]
     for name in sinks:
-        mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"])
-    homes = {find_task_owner(mixed, name) for name in sinks}
-    assert len(homes) == 2, "the tasks are not on both workers"
+        group.cluster.wait_for_states(name, ["RUNNING", "FAILED"])
+    owners = {find_task_owner(group, name) for name in sinks}
+    assert len(owners) == 2, "the tasks are not on both workers"
     for n in range(rounds):
-        asked = mixed.workers[n % 2]
+        worker = group.workers[n % 2]
         for pipe in pipes:
             pipe.sink_file.parent.mkdir()
-        restart_all(mixed, asked, sinks, only_failed=True)
+        restart_all(group, worker, sinks, only_failed=True)
         for name in sinks:
-            mixed.cluster.wait_for_states(name, RUNNING, 30)
+            group.cluster.wait_for_states(name, RUNNING, 30)
         for pipe in pipes:
             parent = pipe.sink_file.parent
             parent.rename(parent.with_name(f"{parent.name}-was-here-{n}"))  # the directory may contain files
-        restart_all(mixed, asked, sinks, only_failed=False)
+        restart_all(group, worker, sinks, only_failed=False)
         for name in sinks:
-            mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
+            group.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
     for name in sinks:
-        assert mixed.leader.ask("DELETE", f"/connectors/{name}").status == 204
+        assert group.leader.ask("DELETE", f"/connectors/{name}").status == 204
 
 
-def restart_all(mixed: Mixed, asked: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
+def restart_all(group: MixedGroup, worker: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
     query = f"includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
     for name in names:
-        answer = asked.ask("POST", f"/connectors/{name}/restart?{query}")
-        assert answer.status == 202, answer
-        states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
-        wanted = ["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"]
-        # Java plans its response when the record is read back, when instances restarted meanwhile are RUNNING.
-        cured = [["RUNNING", "RUNNING"]] if only_failed and isinstance(mixed.leader, JavaWorker) else []
-        assert states in [wanted, *cured]
+        response = worker.ask("POST", f"/connectors/{name}/restart?{query}")
+        assert response.status == 202, response
+        states = [response.body["connector"]["state"], *(t["state"] for t in response.body["tasks"])]
+        expected = ["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"]
+        # Java creates the response when it reads the restart record; restarted instances may be RUNNING by then.
+        already_running = (
+            [["RUNNING", "RUNNING"]] if only_failed and isinstance(group.leader, JavaWorker) else []
+        )
+        assert states in [expected, *already_running]
 
 
-def find_task_owner(mixed: Mixed, name: str) -> str:
-    home: str = mixed.leader.get(f"/connectors/{name}/tasks/0/status").body["worker_id"]
-    return home
+def find_task_owner(group: MixedGroup, name: str) -> str:
+    worker_id: str = group.leader.get(f"/connectors/{name}/tasks/0/status").body["worker_id"]
+    return worker_id
 
 
-def test_sink_tasks_run_on_java_and_kraal_workers(mixed: Mixed, kafka: Broker, tmp_path: Path) -> None:
+def test_sink_tasks_run_on_java_and_kraal_workers(group: MixedGroup, kafka: Broker, tmp_path: Path) -> None:
     name, out = f"wide-{uuid.uuid4().hex[:8]}", tmp_path / "out"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result(30)
     config = {"connector.class": "FileStreamSink", "file": str(out), "topics": name, "tasks.max": "4"}
-    mixed.follower.create(name, config)
-    mixed.cluster.wait_for_states(name, ["RUNNING"] * 5)
-    homes = Counter(each for key, each in mixed.cluster.owners(name).items() if key != "connector")
-    assert sorted(homes.values()) == [2, 2]
+    group.follower.create(name, config)
+    group.cluster.wait_for_states(name, ["RUNNING"] * 5)
+    task_counts = Counter(owner for key, owner in group.cluster.owners(name).items() if key != "connector")
+    assert sorted(task_counts.values()) == [2, 2]
     lines = [f"line {n:06d}" for n in range(4000)]
     produce(kafka, name, lines[:2000])
-    wait_for_lines(mixed, out, lines[:2000])
+    wait_for_lines(group, out, lines[:2000])
     produce(kafka, name, lines[2000:])
-    wait_for_lines(mixed, out, lines)
-    assert mixed.leader.ask("DELETE", f"/connectors/{name}").status == 204
+    wait_for_lines(group, out, lines)
+    assert group.leader.ask("DELETE", f"/connectors/{name}").status == 204
 
 
 def produce(kafka: Broker, topic: str, lines: Sequence[str]) -> None:
@@ -244,18 +249,18 @@ def produce(kafka: Broker, topic: str, lines: Sequence[str]) -> None:
     assert producer.flush(30) == 0
 
 
-def wait_for_lines(mixed: Mixed, out: Path, lines: Sequence[str]) -> None:
+def wait_for_lines(group: MixedGroup, out: Path, lines: Sequence[str]) -> None:
     size = sum(len(line) + 1 for line in lines)
-    mixed.cluster.wait_until(
+    group.cluster.wait_until(
         "all lines were in the file", lambda: out.exists() and out.stat().st_size >= size
     )
     assert Counter(out.read_text().splitlines()) == Counter(lines)
 
 
-def test_group_uses_the_sessioned_protocol(mixed: Mixed) -> None:
-    for worker in mixed.workers:
+def test_group_uses_the_sessioned_protocol(group: MixedGroup) -> None:
+    for worker in group.workers:
         versions = re.findall(r"protocol version (\d)", worker.log_text())
         assert versions[-1] == "2"
-        alone = ["3"] if worker is mixed.leader and not isinstance(worker, JavaWorker) else []
-        assert versions[: len(alone)] == alone
-        assert set(versions[len(alone) :]) == {"2"}
+        versions_alone = ["3"] if worker is group.leader and not isinstance(worker, JavaWorker) else []
+        assert versions[: len(versions_alone)] == versions_alone
+        assert set(versions[len(versions_alone) :]) == {"2"}

@@ -1,4 +1,4 @@
-"""Reassignment of work between Java and Kraal workers of one group, with counted records."""
+"""Tests for the reassignment of work between Java and Kraal workers of one group, with counted records."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 
 @pytest.fixture
-def own_mixed(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedCluster]]:
+def make_group(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedCluster]]:
     """Yield a function that defines groups; their processes are killed after the test."""
-    made: list[MixedCluster] = []
+    groups: list[MixedCluster] = []
 
     def make() -> MixedCluster:
-        made.append(MixedCluster(directory=tmp_path / f"mixed-{len(made)}", bootstrap=kafka.bootstrap))
-        return made[-1]
+        groups.append(MixedCluster(directory=tmp_path / f"mixed-{len(groups)}", bootstrap=kafka.bootstrap))
+        return groups[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for group in groups:
+        group.close()
 
 
 class Lines:
-    """Two pipes through a group with counted lines; each of two workers has a task of each kind."""
+    """Two pipes through a group, with counted lines. Each of two workers has a task of each kind."""
 
     def __init__(self, cluster: MixedCluster, kafka: Broker, directory: Path) -> None:
         """Create the pipes on the first running worker, and wait until they run."""
@@ -50,7 +50,7 @@ class Lines:
 
     @property
     def names(self) -> Sequence[str]:
-        """The connectors."""
+        """Names of the connectors."""
         return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
 
     def wait_until_running(self) -> None:
@@ -81,11 +81,11 @@ class Lines:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Continuously write a few hundred lines per second."""
-        over = threading.Event()
+        """Write a few hundred lines per second until the context exits."""
+        is_over = threading.Event()
 
         def write() -> None:
-            while not over.wait(0.05):
+            while not is_over.wait(0.05):
                 for pipe in self.pipes:
                     pipe.write(10)
 
@@ -94,21 +94,21 @@ class Lines:
         try:
             yield
         finally:
-            over.set()
+            is_over.set()
             thread.join()
 
 
 def is_leader(worker: WorkerProcess) -> bool:
-    """Return whether the latest assignment in a worker's log names it as the leader."""
+    """Return whether the latest assignment in a worker's log names this worker as the leader."""
     urls = re.findall(r"leaderUrl='([^']+)'", worker.log_text())
     return bool(urls) and urls[-1] == f"{worker.url}/"
 
 
 @pytest.mark.slow
 def test_records_flow_when_java_and_kraal_leaders_die(
-    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
+    make_group: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:
-    cluster = own_mixed()
+    cluster = make_group()
     java = cluster.start_java()
     kraal = cluster.start_kraal()
     lines = Lines(cluster, kafka, tmp_path)
@@ -124,7 +124,7 @@ def test_records_flow_when_java_and_kraal_leaders_die(
     java = cluster.start_java()
     lines.wait_until_shared()
     assert is_leader(kraal)
-    assert lines.write() == repeated, "graceful reassignment duplicates lines"
+    assert lines.write() == repeated, "graceful reassignment must not duplicate lines"
 
     kraal.kill()
     lines.wait_until_running()
@@ -133,23 +133,23 @@ def test_records_flow_when_java_and_kraal_leaders_die(
 
     kraal = cluster.start_kraal()
     lines.wait_until_shared()
-    assert lines.write() == repeated, "graceful reassignment duplicates lines"
+    assert lines.write() == repeated, "graceful reassignment must not duplicate lines"
     assert java.end() == 143
     lines.wait_until_running()
-    assert lines.write() == repeated, "the graceful stop of a worker duplicates lines"
+    assert lines.write() == repeated, "the graceful stop of a worker must not duplicate lines"
     assert kraal.end() == 0
 
 
 def test_java_workers_are_replaced_by_kraal_workers(
-    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
+    make_group: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:
-    cluster = own_mixed()
-    old = [cluster.add_java() for _ in range(2)]
-    cluster.start_all(old)
+    cluster = make_group()
+    java_workers = [cluster.add_java() for _ in range(2)]
+    cluster.start_all(java_workers)
     lines = Lines(cluster, kafka, tmp_path)
     lines.wait_until_shared()
     with lines.flowing():
-        for java in old:
+        for java in java_workers:
             cluster.start_kraal()
             lines.wait_until_shared()
             assert java.end() == 143
@@ -162,9 +162,9 @@ def test_java_workers_are_replaced_by_kraal_workers(
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "version"), [("compatible", "1"), ("eager", "0")])
 def test_group_uses_the_older_protocol_of_a_java_member(
-    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path, protocol: str, version: str
+    make_group: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path, protocol: str, version: str
 ) -> None:
-    cluster = own_mixed()
+    cluster = make_group()
     java = cluster.start_java({"connect.protocol": protocol})
     kraal = cluster.start_kraal()
     lines = Lines(cluster, kafka, tmp_path)
@@ -188,19 +188,19 @@ def test_group_uses_the_older_protocol_of_a_java_member(
 
 
 def test_worker_without_a_connector_class_does_not_join(
-    own_mixed: Callable[[], MixedCluster], kafka: Broker
+    make_group: Callable[[], MixedCluster], kafka: Broker
 ) -> None:
-    cluster = own_mixed()
+    cluster = make_group()
     create_topic(kafka.bootstrap, f"{cluster.group}-config", {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     value = f'{{"properties":{{"connector.class":"{MIRROR}","name":"beats"}}}}'
     producer.produce(f"{cluster.group}-config", value, "connector-beats")
     assert producer.flush(30) == 0
-    refused = cluster.add()
-    refused.launch()
-    assert refused.wait() == 2
-    assert f"beats ({MIRROR})" in refused.log_text()
-    assert "mixed.group.missing.plugins=fail-task" in refused.log_text()
+    worker = cluster.add()
+    worker.launch()
+    assert worker.wait() == 2
+    assert f"beats ({MIRROR})" in worker.log_text()
+    assert "mixed.group.missing.plugins=fail-task" in worker.log_text()
     joined = cluster.start_kraal({"mixed.group.missing.plugins": "fail-task"})
     joined.wait_for_states("beats", ["FAILED"])
     assert MIRROR in joined.traces("beats")[0]

@@ -1,4 +1,4 @@
-"""Offset requests with a Java leader or a Kraal leader: equal responses, and changes visible to both workers.
+"""Tests for offset requests with a Java or a Kraal leader: equal responses and visible changes on both workers.
 
 One of the two groups has a Java leader, so all expected texts are compared with those of Java.
 """
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.slow  # two groups of a Java and a Kraal worker
 
 ALTERED = Answer(200, {"message": "The offsets for this connector have been altered successfully"})
 RESET = Answer(200, {"message": "The offsets for this connector have been reset successfully"})
-LINE = 84
+LINE_BYTES = 84
 
 
 @pytest.fixture(scope="module", params=["java", "kraal"])
 def workers(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[WorkerProcess]]:
-    """Two workers, the first of which is the leader and of the given kind."""
+    """Run two workers. The first is of the given kind, and leads the group."""
     cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed-offsets"), bootstrap=kafka.bootstrap)
     starts = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
@@ -43,16 +43,16 @@ def workers(
 
 @pytest.fixture
 def pipe(workers: list[WorkerProcess], kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A pipe that has delivered ten lines; it sends its requests to the follower."""
-    made = Pipe(workers[1], tmp_path)
-    create_topic(kafka.bootstrap, made.topic)
-    made.write(10)
-    made.create()
-    for name in (made.source, made.sink):
-        made.worker.wait_for_states(name, RUNNING)
-    made.worker.wait_until("ten lines were through", made.is_through_exactly)
-    yield made
-    made.delete()
+    """Run a pipe that has delivered ten lines and sends its requests to the follower."""
+    new_pipe = Pipe(workers[1], tmp_path)
+    create_topic(kafka.bootstrap, new_pipe.topic)
+    new_pipe.write(10)
+    new_pipe.create()
+    for name in (new_pipe.source, new_pipe.sink):
+        new_pipe.worker.wait_for_states(name, RUNNING)
+    new_pipe.worker.wait_until("ten lines were delivered", new_pipe.is_through_exactly)
+    yield new_pipe
+    new_pipe.delete()
 
 
 def source_at(pipe: Pipe, position: object) -> list[Any]:
@@ -64,29 +64,31 @@ def sink_at(pipe: Pipe, position: object) -> list[Any]:
     return [{"partition": partition, "offset": {"kafka_offset": position}}]
 
 
-def has_response(worker: WorkerProcess, path: str, wanted: Answer) -> bool:
-    return worker.get(path) == wanted
+def has_response(worker: WorkerProcess, path: str, expected: Answer) -> bool:
+    return worker.get(path) == expected
 
 
-def rejection(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
-    answer = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
-    return answer.status, answer.body["message"]
+def alter_offsets(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
+    response = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
+    return response.status, response.body["message"]
 
 
 def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     leader, follower = workers
     at = {pipe.source: source_at, pipe.sink: sink_at}
-    ends = {pipe.source: 10 * LINE, pipe.sink: 10}
+    ends = {pipe.source: 10 * LINE_BYTES, pipe.sink: 10}
     for name, pairs in at.items():
         path = f"/connectors/{name}/offsets"
-        wanted = Answer(200, {"offsets": pairs(pipe, ends[name])})
+        expected = Answer(200, {"offsets": pairs(pipe, ends[name])})
         for worker in workers:
-            worker.wait_until("it showed the offsets", partial(has_response, worker, path, wanted))
+            worker.wait_until(
+                "the worker returned the offsets", partial(has_response, worker, path, expected)
+            )
         not_stopped = (
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
             f"specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
         )
-        assert rejection(follower, name, pairs(pipe, 1)) == (400, not_stopped)
+        assert alter_offsets(follower, name, pairs(pipe, 1)) == (400, not_stopped)
         assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
         follower.wait_for_states(name, ["STOPPED"])
         for worker in workers:
@@ -100,13 +102,14 @@ def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[Worker
         assert leader.ask("PUT", f"/connectors/{name}/resume").status == 202
     numbers = [*range(10), 7, 8, 9, *range(10)]
     pipe.worker.wait_until(
-        "it came again from there", lambda: [int(line[:10]) for line in pipe.sink_lines()] == numbers
+        "lines were repeated from the altered offsets",
+        lambda: [int(line[:10]) for line in pipe.sink_lines()] == numbers,
     )
 
 
 def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
-    [kraal] = [each for each in workers if not isinstance(each, JavaWorker)]
-    [java] = [each for each in workers if isinstance(each, JavaWorker)]
+    [kraal] = [worker for worker in workers if not isinstance(worker, JavaWorker)]
+    [java] = [worker for worker in workers if isinstance(worker, JavaWorker)]
     name = f"{pipe.source}-later"
     body = {
         "name": name,
@@ -115,38 +118,41 @@ def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProc
         "initial_offsets": source_at(pipe, 3),
     }
     for worker in (java, kraal) if java is workers[0] else (java,):
-        answer = worker.ask("POST", "/connectors", body)
-        assert (answer.status, "initial_offsets" in answer.body["message"]) == (500, True)
+        response = worker.ask("POST", "/connectors", body)
+        assert (response.status, "initial_offsets" in response.body["message"]) == (500, True)
         assert kraal.get(f"/connectors/{name}").status == 404
     if java is workers[0]:
         return
-    answer = kraal.ask("POST", "/connectors", body)
-    assert (answer.status, answer.body["offsets_status"]) == (201, ALTERED.body["message"])
+    response = kraal.ask("POST", "/connectors", body)
+    assert (response.status, response.body["offsets_status"]) == (201, ALTERED.body["message"])
     for worker in workers:
-        path, wanted = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_at(pipe, 3)})
-        worker.wait_until("it showed the offsets", partial(has_response, worker, path, wanted))
+        path, expected = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_at(pipe, 3)})
+        worker.wait_until("the worker returned the offsets", partial(has_response, worker, path, expected))
     assert kraal.ask("DELETE", f"/connectors/{name}").status == 204
 
 
 def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     follower = workers[1]
-    needed = (400, "Partitions / offsets need to be provided for an alter offsets request")
-    assert rejection(follower, pipe.source, []) == needed
-    assert rejection(follower, pipe.source, None) == needed
-    assert rejection(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
+    missing_offsets = (400, "Partitions / offsets need to be provided for an alter offsets request")
+    assert alter_offsets(follower, pipe.source, []) == missing_offsets
+    assert alter_offsets(follower, pipe.source, None) == missing_offsets
+    assert alter_offsets(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
     for method in ("GET", "DELETE"):
-        found = follower.ask(method, "/connectors/nobody/offsets")
-        assert (found.status, found.body["message"]) == (404, "Connector nobody not found")
+        response = follower.ask(method, "/connectors/nobody/offsets")
+        assert (response.status, response.body["message"]) == (404, "Connector nobody not found")
     for name in (pipe.source, pipe.sink):
         assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
         follower.wait_for_states(name, ["STOPPED"])
     code = 500 if isinstance(workers[0], JavaWorker) else 400
     for partition, offset, text in SOURCE_RULES:
-        assert rejection(follower, pipe.source, [{"partition": partition, "offset": offset}]) == (code, text)
+        assert alter_offsets(follower, pipe.source, [{"partition": partition, "offset": offset}]) == (
+            code,
+            text,
+        )
     for partition, offset, text in SINK_RULES:
-        assert rejection(follower, pipe.sink, [{"partition": partition, "offset": offset}]) == (400, text)
+        assert alter_offsets(follower, pipe.sink, [{"partition": partition, "offset": offset}]) == (400, text)
     unknown = {"kafka_topic": "there-is-none", "kafka_partition": 0}
-    assert rejection(follower, pipe.sink, [{"partition": unknown, "offset": {"kafka_offset": 1}}]) == (
+    assert alter_offsets(follower, pipe.sink, [{"partition": unknown, "offset": {"kafka_offset": 1}}]) == (
         500,
         f"Failed to alter consumer group offsets for connector {pipe.sink}",
     )

@@ -1,4 +1,4 @@
-"""Offsets over REST in a cluster (KIP-875), and migration of connectors with their offsets (KIP-980)."""
+"""Tests for offsets over REST in a cluster (KIP-875), and for migration with offsets (KIP-980)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.ci
 
 ALTERED = {"message": "The offsets for this connector have been altered successfully"}
 RESET = {"message": "The offsets for this connector have been reset successfully"}
-LINE = 84
+LINE_BYTES = 84
 
 
 def expected_offsets(pipe: Pipe, position: int) -> dict[str, list[Any]]:
     """Return the offsets of a pipe's two connectors after the given number of lines."""
-    source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE}}
+    source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE_BYTES}}
     sink = {
         "partition": {"kafka_topic": pipe.topic, "kafka_partition": 0},
         "offset": {"kafka_offset": position},
@@ -48,59 +48,61 @@ def delivered_lines(pipe: Pipe) -> list[int]:
 
 def test_offset_requests_work_on_any_worker(pipe: Pipe, cluster: ProcessCluster) -> None:
     pipe.write(10)
-    pipe.worker.wait_until("ten lines were through", pipe.is_through_exactly)
+    pipe.worker.wait_until("ten lines were delivered", pipe.is_through_exactly)
     cluster.wait_until(
-        "all workers showed that",
+        "all workers returned the offsets",
         lambda: all(current_offsets(worker, pipe) == expected_offsets(pipe, 10) for worker in cluster.alive),
     )
     for worker, name in zip(cluster.workers, (pipe.source, pipe.sink), strict=False):
         assert worker.ask("PUT", f"/connectors/{name}/stop").status == 204
-        # Immediately, with retries of retriable errors.
+        # `ask` retries while the tasks are stopping.
         body = {"offsets": expected_offsets(pipe, 6)[name]}
         assert worker.ask("PATCH", f"/connectors/{name}/offsets", body) == Answer(200, ALTERED)
     assert [current_offsets(worker, pipe) for worker in cluster.alive] == [expected_offsets(pipe, 6)] * 3
     for name in (pipe.sink, pipe.source):
         assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
-    wanted = [*range(10), *range(6, 10), *range(6, 10)]
-    cluster.wait_until("it came again from there", lambda: delivered_lines(pipe) == wanted)
+    expected = [*range(10), *range(6, 10), *range(6, 10)]
+    cluster.wait_until(
+        "lines were repeated from the altered offsets", lambda: delivered_lines(pipe) == expected
+    )
     for name in (pipe.source, pipe.sink):
         path = f"/connectors/{name}"
         assert cluster.workers[0].ask("PUT", f"{path}/stop").status == 204
         for worker in cluster.workers[:2]:
             assert worker.ask("DELETE", f"{path}/offsets") == Answer(200, RESET)
-    nothing: list[Any] = []
+    no_offsets: list[Any] = []
     assert [current_offsets(worker, pipe) for worker in cluster.alive] == [
-        {pipe.source: nothing, pipe.sink: nothing}
+        {pipe.source: no_offsets, pipe.sink: no_offsets}
     ] * 3
 
 
-def test_migration_with_offsets_before_the_first_start(
+def test_migrated_connectors_start_at_their_old_offsets(
     cluster: ProcessCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     pipe = Pipe(cluster.workers[0], tmp_path)
     pipe.write(10)
     create_topic(kafka.bootstrap, pipe.topic)
     groups = KafkaGroupOffsets({"bootstrap.servers": kafka.bootstrap}, scratch=tmp_path)
-    with rest_worker(Registry.load(), groups) as there:
-        old = Connect(there.url)
+    with rest_worker(Registry.load(), groups) as old_worker:
+        old_api = Connect(old_worker.url)
         for name, config in ((pipe.source, pipe.source_config), (pipe.sink, pipe.sink_config)):
             body = {"name": name, "config": config, "initial_state": "STOPPED"}
-            old.ask("POST", "connectors", body=body)
-        old.ask(
+            old_api.ask("POST", "connectors", body=body)
+        old_api.ask(
             "PATCH",
             "connectors",
             pipe.source,
             "offsets",
             body={"offsets": expected_offsets(pipe, 4)[pipe.source]},
         )
-        old.ask(
+        old_api.ask(
             "PATCH",
             "connectors",
             pipe.sink,
             "offsets",
             body={"offsets": expected_offsets(pipe, 0)[pipe.sink]},
         )
-        command = ["migrate", "--from", there.url, "--to", cluster.workers[1].url]
+        command = ["migrate", "--from", old_worker.url, "--to", cluster.workers[1].url]
         result = CliRunner().invoke(main, command)
         assert result.exit_code == 0, result.output
     assert current_offsets(cluster.workers[2], pipe) == {
@@ -110,5 +112,7 @@ def test_migration_with_offsets_before_the_first_start(
     for name in (pipe.source, pipe.sink):
         cluster.wait_for_states(name, ["STOPPED"])
         assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
-    cluster.wait_until("it went on there", lambda: delivered_lines(pipe) == [4, 5, 6, 7, 8, 9])
+    cluster.wait_until(
+        "the connectors continued at the offsets", lambda: delivered_lines(pipe) == [4, 5, 6, 7, 8, 9]
+    )
     pipe.delete()

@@ -1,4 +1,4 @@
-"""Java workers of several releases of Kafka and a Kraal worker in one group."""
+"""Tests for Java workers of several Kafka releases and a Kraal worker in one group."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.fakes.workers.java_worker import MixedCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-RELEASES_OF_WORKERS = ("3.9", "4.3", "4.4")
+JAVA_RELEASES = ("3.9", "4.3", "4.4")
 
 
 def test_workers_of_several_releases_share_connectors(kafka: Broker, tmp_path: Path) -> None:
     cluster = MixedCluster(directory=tmp_path / "cluster", bootstrap=kafka.bootstrap)
     try:
-        for release in RELEASES_OF_WORKERS:
+        for release in JAVA_RELEASES:
             cluster.add_java(version=RELEASES[release])
         cluster.add()
         cluster.start_all(cluster.workers)
@@ -36,10 +36,10 @@ def test_workers_of_several_releases_share_connectors(kafka: Broker, tmp_path: P
         for pipe in pipes:
             pipe.write(10)
         for pipe in pipes:
-            pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+            pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
         assert len(cluster.work()) == len(cluster.workers)
         for name in names:
-            cluster.wait_until(f"{name} was alike on all", partial(is_equal, cluster, name))
+            cluster.wait_until(f"{name} was equal on all workers", partial(is_equal, cluster, name))
     finally:
         cluster.close()
 

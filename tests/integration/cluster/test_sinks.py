@@ -1,4 +1,4 @@
-"""Each bundled sink is stopped, reassigned and killed three times while records flow, with counted rows."""
+"""Tests that bundled sinks lose no records when they are stopped, reassigned and killed while records flow."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.fakes.spark.counted_sinks import (
 
 log = logging.getLogger(__name__)
 
-TIMES = 3
-LOOK_S = 0.2
+REPEATS = 3
+CHECK_INTERVAL_S = 0.2
 RUNNING = ["RUNNING", "RUNNING"]
 SINKS = ["file-stream", "files", "table", "table-once", "verifiable"]
 
@@ -43,7 +43,7 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="module")
 def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Two workers that tests stop; restarted before each test."""
+    """Run two workers that tests stop. Each test first restarts the stopped workers."""
     properties = {
         "consumer.session.timeout.ms": "6000",
         "consumer.auto.offset.reset": "earliest",
@@ -61,7 +61,7 @@ def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 
 class Trial:
-    """A sink of numbered records."""
+    """A connector with a sink of numbered records."""
 
     def __init__(self, cluster: ProcessCluster, name: str, sink: CountedSink, feed: Feed) -> None:
         self.cluster = cluster
@@ -92,18 +92,18 @@ class Trial:
 
     def owner(self) -> int:
         """Return the number of the worker that runs the task, waiting for a rebalance in progress."""
-        found: dict[str, str] = {}
+        owners: dict[str, str] = {}
 
         def runs() -> bool:
-            found.update(self.cluster.owners(self.name))
-            return "0" in found
+            owners.update(self.cluster.owners(self.name))
+            return "0" in owners
 
         self._wait_until("a worker ran the task", runs)
-        return self.cluster.workers.index(self.cluster.worker(found["0"]))
+        return self.cluster.workers.index(self.cluster.worker(owners["0"]))
 
     def repeat_fault(self, fault: Callable[[], None]) -> None:
-        """Repeat an action, each time after all instances run."""
-        for turn in range(TIMES):
+        """Call `fault` repeatedly. Before each call, wait until the connector and all tasks run."""
+        for turn in range(REPEATS):
             self.cluster.wait_for_states(self.name, RUNNING)
             began = time.monotonic()
             fault()
@@ -111,23 +111,23 @@ class Trial:
 
     def wait_until_new_records_arrive(self) -> None:
         """Wait until a record sent after this call is written."""
-        wanted = self.feed.sent
-        self._wait_until("new records arrived", lambda: max(self.sink.rows(), default=-1) >= wanted)
+        next_number = self.feed.sent
+        self._wait_until("new records arrived", lambda: max(self.sink.rows(), default=-1) >= next_number)
 
     def wait_until_delivered(self) -> None:
         """Wait until every sent record is written."""
-        wanted = set(range(self.feed.sent))
-        self._wait_until("all records were delivered", lambda: set(self.sink.rows()) >= wanted)
+        expected = set(range(self.feed.sent))
+        self._wait_until("all records were delivered", lambda: set(self.sink.rows()) >= expected)
 
-    def _wait_until(self, what: str, done: Callable[[], bool]) -> None:
+    def _wait_until(self, description: str, done: Callable[[], bool]) -> None:
         def check() -> bool:
-            time.sleep(LOOK_S)  # a check may start a process
+            time.sleep(CHECK_INTERVAL_S)  # a check may start a process
             return done()
 
-        self.cluster.wait_until(f"{what} from {self.name}", check)
+        self.cluster.wait_until(f"{description} from {self.name}", check)
 
 
-def create_trial(
+def create_sink(
     kind: str, cluster: ProcessCluster, name: str, directory: Path, request: pytest.FixtureRequest
 ) -> CountedSink:
     match kind:
@@ -151,7 +151,7 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     pair.start_dead()
-    sink, feed = create_trial(kind, pair, name, tmp_path, request), Feed(kafka.bootstrap, name)
+    sink, feed = create_sink(kind, pair, name, tmp_path, request), Feed(kafka.bootstrap, name)
     pair.create(name, {**sink.config, "topics": name})
     trial = Trial(pair, name, sink, feed)
     with feed.flowing():
@@ -166,11 +166,11 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
     pair.stop(name)
     pair.wait_for_states(name, ["STOPPED"])
     times = Counter(sink.rows())
-    doubles = times.total() - len(times)
-    log.info("%s: %d records, %d duplicates", name, feed.sent, doubles)
+    duplicates = times.total() - len(times)
+    log.info("%s: %d records, %d duplicates", name, feed.sent, duplicates)
     assert times.keys() == set(range(feed.sent))
     if sink.is_exactly_once:
-        assert doubles == 0
+        assert duplicates == 0
     else:
-        assert max(times.values()) <= 1 + TIMES, "each kill duplicates at most one batch"
+        assert max(times.values()) <= 1 + REPEATS, "each kill duplicates at most one batch"
     pair.delete(name)

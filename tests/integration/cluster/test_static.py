@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) on worker processes: the KIP's test plan, with lines counted at both ends."""
+"""Tests for static assignments (KIP-987) on worker processes, according to the KIP's test plan."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tests.fakes.spark.flow import Flow
 
 pytestmark = pytest.mark.ci
 
-MOVED_S = 60.0
+MOVE_TIMEOUT_S = 60.0
 
 
 def running_instances(cluster: ProcessCluster) -> Mapping[str, set[str]]:
     """Return the running connectors and tasks by worker id, according to their statuses."""
-    found: dict[str, set[str]] = {}
+    instances: dict[str, set[str]] = {}
     for name, entry in cluster.alive[0].get("/connectors?expand=status").body.items():
         status = entry["status"]
         rows = {name: status["connector"], **{f"{name}-{task['id']}": task for task in status["tasks"]}}
         for instance, row in rows.items():
             if row["state"] == "RUNNING":
-                found.setdefault(row["worker_id"], set()).add(instance)
-    return found
+                instances.setdefault(row["worker_id"], set()).add(instance)
+    return instances
 
 
-def id_of(worker: WorkerProcess) -> str:
+def get_worker_id(worker: WorkerProcess) -> str:
     return worker.url.partition("//")[2]
 
 
 class Plan:
-    """Two pipes, that is, four connectors with one task each, and their workers."""
+    """Two pipes (four connectors with one task each) and their workers."""
 
     def __init__(self, cluster: ProcessCluster, kafka: Broker, directory: Path) -> None:
         """Create the pipes on the running workers."""
         self.cluster = cluster
         self.flow = Flow(cluster, kafka.bootstrap, directory, 2)
-        self.everything = {each for name in self.flow.names for each in (name, f"{name}-0")}
+        self.everything = {instance for name in self.flow.names for instance in (name, f"{name}-0")}
         self.static: dict[WorkerProcess, set[str]] = {}
         """Static workers, and the instances that each must run."""
 
@@ -51,16 +51,16 @@ class Plan:
         """Start a static worker for each list, in parallel."""
         workers = [self._describe(listed) for listed in lists]
         self.cluster.start_all(workers)
-        taken: set[str] = set().union(*self.static.values())
+        assigned: set[str] = set().union(*self.static.values())
         self.static |= {
-            worker: listed - taken for worker, listed in zip(workers, lists, strict=True)
+            worker: listed - assigned for worker, listed in zip(workers, lists, strict=True)
         }  # listed instances keep their workers
         return workers
 
     def _describe(self, listed: set[str]) -> WorkerProcess:
-        tasks = {each for each in listed if each.endswith("-0")}
-        given = {"static.connectors": listed - tasks, "static.tasks": tasks}
-        lists = {key: ",".join(sorted(each)) for key, each in given.items() if each}
+        tasks = {instance for instance in listed if instance.endswith("-0")}
+        lists_by_key = {"static.connectors": listed - tasks, "static.tasks": tasks}
+        lists = {key: ",".join(sorted(instances)) for key, instances in lists_by_key.items() if instances}
         return self.cluster.add({"connect.protocol": "static", **lists})
 
     def end(self, worker: WorkerProcess) -> None:
@@ -70,24 +70,26 @@ class Plan:
 
     def check(self, lines: int = 40) -> None:
         """Wait until all instances run on their workers, and check that lines are delivered once."""
-        wildcard = {id_of(each) for each in self.cluster.alive if each not in self.static}
+        wildcard = {get_worker_id(worker) for worker in self.cluster.alive if worker not in self.static}
 
-        def in_place() -> bool:
-            found = running_instances(self.cluster)
-            placed = all(found.get(id_of(each), set()) == jobs for each, jobs in self.static.items())
-            known = {id_of(each) for each in self.static} | wildcard
+        def are_placed() -> bool:
+            running = running_instances(self.cluster)
+            are_static_placed = all(
+                running.get(get_worker_id(each), set()) == jobs for each, jobs in self.static.items()
+            )
+            known_ids = {get_worker_id(each) for each in self.static} | wildcard
             return (
-                placed
-                and found.keys() <= known
-                and sorted(job for jobs in found.values() for job in jobs) == sorted(self.everything)
+                are_static_placed
+                and running.keys() <= known_ids
+                and sorted(job for jobs in running.values() for job in jobs) == sorted(self.everything)
             )
 
-        self.cluster.wait_until("everything ran in its place", in_place, MOVED_S)
+        self.cluster.wait_until("all instances ran on their workers", are_placed, MOVE_TIMEOUT_S)
         for pipe in self.flow.pipes:
             pipe.worker = self.cluster.alive[0]
             pipe.write(lines)
         for pipe in self.flow.pipes:
-            pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+            pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
 
     def roll(self) -> None:
         """Restart all workers one by one with the default protocol and without lists, while lines flow."""
@@ -105,15 +107,15 @@ Start = Callable[[str], Plan]
 
 
 @pytest.fixture
-def start(own_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: Path) -> Start:
-    """Yield a function that starts two workers with a protocol, and the pipes on them."""
+def start(make_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: Path) -> Start:
+    """Return a function that starts two workers with a protocol, and the pipes on them."""
 
-    def begin(protocol: str) -> Plan:
-        cluster = own_cluster({"connect.protocol": protocol})
+    def start_plan(protocol: str) -> Plan:
+        cluster = make_cluster({"connect.protocol": protocol})
         cluster.start(2)
         return Plan(cluster, kafka, tmp_path)
 
-    return begin
+    return start_plan
 
 
 @pytest.mark.slow  # the KIP's test plan includes a rolling restart
@@ -150,26 +152,26 @@ def test_kip_987_test_plan_passes(start: Start, protocol: str) -> None:
     check_waiting_instances(plan, with_connector)
 
 
-def check_waiting_instances(plan: Plan, asked: WorkerProcess) -> None:
-    """All workers are static, so unlisted instances wait with a reason."""
-    asked.create("unlisted", plan.flow.pipes[0].source_config | {"name": "unlisted"})
-    asked.wait_for_states("unlisted", ["UNASSIGNED"])
-    [why] = asked.traces("unlisted")
-    assert why == (
+def check_waiting_instances(plan: Plan, member: WorkerProcess) -> None:
+    """Check that unlisted instances wait with a reason, because all workers are static."""
+    member.create("unlisted", plan.flow.pipes[0].source_config | {"name": "unlisted"})
+    member.wait_for_states("unlisted", ["UNASSIGNED"])
+    [reason] = member.traces("unlisted")
+    assert reason == (
         "No worker may run it: every worker of the group has static assignments, and none lists connector unlisted. "
         "List it in static.connectors of a worker, or start a worker without static assignments."
     )
     for worker in plan.cluster.alive:
-        shown = worker.ask("GET", "/admin/assignments").body
-        assert (shown["protocol"], shown["note"]) == ("static", None)
-        assert shown["waiting"] == [
-            {"connector": "unlisted", "task": None, "state": "unlisted", "reason": why}
+        assignments = worker.ask("GET", "/admin/assignments").body
+        assert (assignments["protocol"], assignments["note"]) == ("static", None)
+        assert assignments["waiting"] == [
+            {"connector": "unlisted", "task": None, "state": "unlisted", "reason": reason}
         ]
-        assert {each["url"]: {*each["connectors"], *each["tasks"]} for each in shown["workers"]} == {
+        assert {each["url"]: {*each["connectors"], *each["tasks"]} for each in assignments["workers"]} == {
             f"{each.url}/": jobs for each, jobs in plan.static.items()
         }
-    printed = CliRunner().invoke(main, ["assignments", "--url", asked.url])
+    printed = CliRunner().invoke(main, ["assignments", "--url", member.url])
     assert printed.exit_code == 0, printed.output
-    assert f"unlisted   {why}" in printed.stdout
+    assert f"unlisted   {reason}" in printed.stdout
     assert "\nnew: unlisted\n" in printed.stdout
-    assert asked.ask("DELETE", "/connectors/unlisted").status == 204
+    assert member.ask("DELETE", "/connectors/unlisted").status == 204

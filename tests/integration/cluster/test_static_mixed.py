@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) with a Java worker: ignored while it is a member, in effect after it leaves."""
+"""Tests that static assignments (KIP-987) are ignored while a Java worker is a member of the group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ci
 
 
 @pytest.fixture
-def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
+def group(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
     """Yield a group without started workers; its processes are killed after the test."""
     cluster = MixedCluster(directory=tmp_path / "mixed", bootstrap=kafka.bootstrap)
     yield cluster
@@ -24,51 +24,53 @@ def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
 
 @pytest.mark.slow
 def test_static_lists_take_effect_when_the_last_java_worker_leaves(
-    mixed: MixedCluster, kafka: Broker, tmp_path: Path
+    group: MixedCluster, kafka: Broker, tmp_path: Path
 ) -> None:
-    java = mixed.start_java()
-    flow = Flow(mixed, kafka.bootstrap, tmp_path, 2)
+    java = group.start_java()
+    flow = Flow(group, kafka.bootstrap, tmp_path, 2)
     listed = {flow.pipes[0].source, f"{flow.pipes[0].source}-0"}
-    static = mixed.add(
+    static = group.add(
         {"static.connectors": flow.pipes[0].source, "static.tasks": f"{flow.pipes[0].source}-0"}
     )
-    mixed.start_all([static])
+    group.start_all([static])
 
-    def shared() -> bool:
-        return sorted(mixed.work().values()) == [4, 4]
+    def is_shared() -> bool:
+        return sorted(group.work().values()) == [4, 4]
 
-    mixed.wait_until("both had half of the work", shared)
+    group.wait_until("each worker had half of the work", is_shared)
     check_delivery(flow)
-    answer = static.ask("GET", "/admin/assignments")
-    assert answer.status == 404
-    assert "it is a worker of Apache Kafka" in answer.body["message"]
+    response = static.ask("GET", "/admin/assignments")
+    assert response.status == 404
+    assert "it is a worker of Apache Kafka" in response.body["message"]
 
-    wildcard = mixed.start_kraal()
+    wildcard = group.start_kraal()
     assert java.end() == 143
 
-    def in_place() -> bool:
+    def runs_listed_instances() -> bool:
         owners = flow.owners()
-        runs = {
+        instances = {
             f"{name}-{key}".removesuffix("-connector")
             for (name, key), w in owners.items()
             if static.url.endswith(w)
         }
-        return runs == listed and len(owners) == 8
+        return instances == listed and len(owners) == 8
 
-    mixed.wait_until("the static worker ran what it lists, and nothing else", in_place)
+    group.wait_until("the static worker ran only listed instances", runs_listed_instances)
     check_delivery(flow)
-    shown = wildcard.ask("GET", "/admin/assignments").body
-    assert (shown["protocol"], shown["note"], shown["waiting"]) == ("static", None, [])
-    kinds = {each["url"]: each["kind"] for each in shown["workers"]}
+    assignments = wildcard.ask("GET", "/admin/assignments").body
+    assert (assignments["protocol"], assignments["note"], assignments["waiting"]) == ("static", None, [])
+    kinds = {worker["url"]: worker["kind"] for worker in assignments["workers"]}
     assert kinds == {f"{static.url}/": "static", f"{wildcard.url}/": "wildcard"}
 
-    mixed.start_all([java])
-    mixed.wait_until("three shared the work", lambda: sorted(mixed.work().values()) in ([2, 2, 4], [2, 3, 3]))
+    group.start_all([java])
+    group.wait_until(
+        "three workers shared the work", lambda: sorted(group.work().values()) in ([2, 2, 4], [2, 3, 3])
+    )
     check_delivery(flow)
-    shown = wildcard.ask("GET", "/admin/assignments").body
-    assert shown["protocol"] == "sessioned"
-    assert shown["note"].startswith("Static assignments are ignored")
-    assert {each["kind"] for each in shown["workers"]} == {"wildcard"}
+    assignments = wildcard.ask("GET", "/admin/assignments").body
+    assert assignments["protocol"] == "sessioned"
+    assert assignments["note"].startswith("Static assignments are ignored")
+    assert {worker["kind"] for worker in assignments["workers"]} == {"wildcard"}
 
 
 def check_delivery(flow: Flow) -> None:
@@ -78,4 +80,4 @@ def check_delivery(flow: Flow) -> None:
         pipe.worker = flow.cluster.alive[0]
         pipe.write(40)
     for pipe in flow.pipes:
-        pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+        pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)

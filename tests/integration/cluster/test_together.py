@@ -1,4 +1,4 @@
-"""A cluster of three workers: any worker accepts requests, and every instance runs once."""
+"""Tests that each of three workers accepts requests, and that every instance runs once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tests.fakes.spark.pipe import RUNNING, Pipe
 
 pytestmark = [pytest.mark.ci, pytest.mark.one_a_day("number")]
 
-EACH = pytest.mark.parametrize("number", range(3))
+FOR_EACH_WORKER = pytest.mark.parametrize("number", range(3))
 
 
 def wait_until_equal(pipe: Pipe) -> None:
-    pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+    pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
 
 
-@EACH
+@FOR_EACH_WORKER
 def test_request_to_one_worker_applies_to_all_workers(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
     worker = cluster.workers[number]
     name = f"{pipe.topic}-extra"
     config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-extra"}
-    answer = worker.create(name, config)
-    assert answer.body["config"] == config
-    assert answer.body["tasks"] == []
+    response = worker.create(name, config)
+    assert response.body["config"] == config
+    assert response.body["tasks"] == []
     cluster.wait_for_states(name, RUNNING)
     assert {tuple(sorted(w.get("/connectors").body)) for w in cluster.workers} == {
         tuple(sorted(worker.get("/connectors").body))
@@ -38,7 +38,7 @@ def test_request_to_one_worker_applies_to_all_workers(
     assert worker.put(f"/connectors/{name}/config", config).status == 200
     cluster.wait_for_states(name, RUNNING)
     assert worker.delete(f"/connectors/{name}").status == 204
-    cluster.wait_until("it was gone", lambda: all(is_deleted(w, name) for w in cluster.workers))
+    cluster.wait_until("the connector was deleted", lambda: all(is_deleted(w, name) for w in cluster.workers))
     assert worker.delete(f"/connectors/{name}").status == 404
 
 
@@ -46,7 +46,7 @@ def is_deleted(worker: WorkerProcess, name: str) -> bool:
     return worker.get(f"/connectors/{name}").status == 404 and not worker.states(name)
 
 
-@EACH
+@FOR_EACH_WORKER
 def test_records_flow_while_any_worker_pauses_resumes_and_restarts(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
@@ -67,7 +67,7 @@ def test_records_flow_while_any_worker_pauses_resumes_and_restarts(
     cluster.wait_for_states(pipe.source, RUNNING)
 
 
-@EACH
+@FOR_EACH_WORKER
 def test_any_worker_restarts_tasks_of_another_worker(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
@@ -75,9 +75,9 @@ def test_any_worker_restarts_tasks_of_another_worker(
     pipe.write(10)
     wait_until_equal(pipe)
     for name in (pipe.source, pipe.sink):
-        answer = worker.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=false")
-        assert answer.status == 202
-        states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
+        response = worker.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=false")
+        assert response.status == 202
+        states = [response.body["connector"]["state"], *(t["state"] for t in response.body["tasks"])]
         assert states == ["RESTARTING", "RESTARTING"]
         cluster.wait_for_states(name, RUNNING)
         assert worker.post(f"/connectors/{name}/restart").status == 204
@@ -97,7 +97,8 @@ def test_work_is_shared_evenly(cluster: ProcessCluster, pipe: Pipe) -> None:
     for name in names:
         cluster.wait_for_states(name, RUNNING)
     cluster.wait_until(
-        "each worker had a third", lambda: max(cluster.work().values()) - min(cluster.work().values()) <= 2
+        "each worker had a third of the work",
+        lambda: max(cluster.work().values()) - min(cluster.work().values()) <= 2,
     )
     assert len(cluster.work()) == 3
     for name in names:
@@ -109,7 +110,7 @@ def test_any_worker_explains_the_placement_of_a_task(cluster: ProcessCluster, pi
         return [worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers]
 
     def agree() -> bool:
-        tasks = [each["tasks"][0] for each in explanations()]
+        tasks = [explanation["tasks"][0] for explanation in explanations()]
         return all(task["placement"] and task["placement"] == tasks[0]["placement"] for task in tasks)
 
     cluster.wait_until("all workers named the same placement", agree)

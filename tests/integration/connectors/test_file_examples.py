@@ -1,4 +1,4 @@
-"""Runs the example configs of the file connectors on real Spark and a real broker."""
+"""Tests that the example configs of the file connectors work on real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.ci
 
 
 def test_example_configs_copy_a_file(stage: Stage, tmp_path: Path) -> None:
-    topic, (here, there) = stage.topic(), (tmp_path / "in", tmp_path / "out")
-    here.write_text("a\nä\n\nc\n", encoding="utf-8")
-    source = example("file-stream-source", {"topic": topic, "file": str(here)})
+    topic, (input_file, output_file) = stage.topic(), (tmp_path / "in", tmp_path / "out")
+    input_file.write_text("a\nä\n\nc\n", encoding="utf-8")
+    source = example("file-stream-source", {"topic": topic, "file": str(input_file)})
     opening = stage.open(f"file-{uuid.uuid4().hex[:8]}", "FileStreamSource", source)
     opening.expect(Opened)
     opening.run.next()
     assert opening.expect(BatchDone).records == 4
     opening.run.stop()
     assert opening.expect(Stopped).clean
-    sink = example("file-stream-sink", {"topics": topic, "file": str(there)})
+    sink = example("file-stream-sink", {"topics": topic, "file": str(output_file)})
     run_sink(stage, sink, 4, connector="FileStreamSink")
-    assert there.read_text("utf-8") == here.read_text("utf-8")
+    assert output_file.read_text("utf-8") == input_file.read_text("utf-8")

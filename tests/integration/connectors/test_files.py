@@ -97,8 +97,8 @@ def test_overlapping_runs_keep_each_others_files(
     spark: SparkSession, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older, task, next_one = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
-    for each in (older, task):
-        each.start({"file": str(target)}, context(tmp_path))
+    for sink_task in (older, task):
+        sink_task.start({"file": str(target)}, context(tmp_path))
     count = MAX_WORKER_RECORDS + 1
     older.write(batch(make_numbers(spark, count), count))
 

@@ -29,7 +29,7 @@ from scripts.harness.processes import wait_until
 from tests.fakes.spark.stage import Opening, Stage
 from tests.fakes.workers.examples import example
 
-LIMIT_S = 20.0
+TIMEOUT_S = 20.0
 Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
 """Partition, key, value, headers, timestamp type and timestamp."""
 
@@ -69,9 +69,9 @@ class Mirror:
         count = 0
         while count < records:
             opening.run.next()
-            done = opening.expect(BatchDone)
-            self.offsets |= done.offsets
-            count += done.records
+            batch_done = opening.expect(BatchDone)
+            self.offsets |= batch_done.offsets
+            count += batch_done.records
         assert count == records
 
 
@@ -81,9 +81,9 @@ def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Mess
     consumer.assign([ck.TopicPartition(topic, n, ck.OFFSET_BEGINNING) for n in range(partitions)])
     messages_read: list[Any] = []
     while len(messages_read) < count:
-        got = consumer.consume(count, 20.0)
-        assert got, f"{len(messages_read)} of {count} came"
-        messages_read += [message for message in got if not message.error()]
+        batch = consumer.consume(count, 20.0)
+        assert batch, f"{len(messages_read)} of {count} arrived"
+        messages_read += [message for message in batch if not message.error()]
     messages_read += consumer.consume(100, 0.3)
     consumer.close()
     messages_read.sort(key=lambda message: (message.partition(), message.offset()))
@@ -116,10 +116,10 @@ def test_records_are_copied_unchanged_and_task_resumes_after_restart(stage: Stag
     opening = mirror.open()
     mirror.continue_run(opening, 2000)
     opening.run.next()  # idle: waits for new records
-    stage.produce(one, ["told"], partition=0)
-    done = opening.expect(BatchDone)
-    mirror.offsets |= done.offsets
-    assert done.records == 1
+    stage.produce(one, ["new"], partition=0)
+    batch_done = opening.expect(BatchDone)
+    mirror.offsets |= batch_done.offsets
+    assert batch_done.records == 1
     opening.run.stop()
     assert opening.expect(Stopped).clean
     copied = messages(stage, f"west.{one}", 2, 2004)
@@ -136,10 +136,10 @@ def test_missing_offsets_are_reset_and_the_gap_is_logged(
     stage.produce(topic, [str(n) for n in range(10)])
     admin = AdminClient({"bootstrap.servers": stage.address})
     for future in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
-        future.result(LIMIT_S)
+        future.result(TIMEOUT_S)
     partition = TopicPartition(topic, 0)
-    late = {source_partition("west", partition): {"offset": 77}}
-    mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(late))
+    missing_offset = {source_partition("west", partition): {"offset": 77}}
+    mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(missing_offset))
     with caplog.at_level(logging.WARNING):
         mirror.run(6)
     assert f"{topic}-0: offset 78 is not in [4, 10]; continuing at 4" in caplog.text
@@ -157,19 +157,19 @@ def test_missing_offsets_are_reset_and_the_gap_is_logged(
 def test_target_topics_match_source_topics(bootstrap: str) -> None:
     name = f"match-{uuid.uuid4().hex[:8]}"
     admin: Any = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(
+    new_topic = NewTopic(
         name,
         2,
         1,
         config={"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "86400000"},
     )
-    admin.create_topics([new])[name].result(LIMIT_S)
+    admin.create_topics([new_topic])[name].result(TIMEOUT_S)
     config = make_config(bootstrap, {"topics": f"{name}.*"})
     clusters = Clusters(config, MIRROR.parse(config))
 
     def refresh_partitions() -> list[TopicPartition]:
         """Return the partitions of the topic, without a heartbeats topic that other tests may have created."""
-        return [each for each in clusters.refresh() if each.topic == name]
+        return [cluster for cluster in clusters.refresh() if cluster.topic == name]
 
     def count_copied() -> int:
         """Return the number of partitions of the copy."""
@@ -177,15 +177,19 @@ def test_target_topics_match_source_topics(bootstrap: str) -> None:
 
     # The controller responds before the broker has the new topic.
     two = [TopicPartition(name, 0), TopicPartition(name, 1)]
-    wait_until("the source had the topic", lambda: refresh_partitions() == two, timeout_s=LIMIT_S)
-    wait_until("the target had its copy", lambda: count_copied() == 2, timeout_s=LIMIT_S)
+    wait_until("the source had the topic", lambda: refresh_partitions() == two, timeout_s=TIMEOUT_S)
+    wait_until("the target had its copy", lambda: count_copied() == 2, timeout_s=TIMEOUT_S)
     copy = ConfigResource(ResourceType.TOPIC, f"west.{name}")
-    entries = admin.describe_configs([copy])[copy].result(LIMIT_S)
-    own = {key for key, entry in entries.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"}
-    assert own == {"cleanup.policy", "retention.ms"}
-    admin.create_partitions([NewPartitions(name, 3)])[name].result(LIMIT_S)
-    wait_until("the source had a third partition", lambda: len(refresh_partitions()) == 3, timeout_s=LIMIT_S)
-    wait_until("the target had it, too", lambda: count_copied() == 3, timeout_s=LIMIT_S)
-    many = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
+    entries = admin.describe_configs([copy])[copy].result(TIMEOUT_S)
+    topic_settings = {
+        key for key, entry in entries.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"
+    }
+    assert topic_settings == {"cleanup.policy", "retention.ms"}
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(TIMEOUT_S)
+    wait_until(
+        "the source had a third partition", lambda: len(refresh_partitions()) == 3, timeout_s=TIMEOUT_S
+    )
+    wait_until("the target had a third partition", lambda: count_copied() == 3, timeout_s=TIMEOUT_S)
+    unsatisfiable = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
     with pytest.raises(RetriableError, match="none could be created"):
-        Clusters(many, MIRROR.parse(many)).refresh()
+        Clusters(unsatisfiable, MIRROR.parse(unsatisfiable)).refresh()

@@ -22,9 +22,9 @@ from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, make_config
 from tests.integration.connectors.test_mirror_real_time import SHORT, end, take
-from tests.integration.spark.test_once import Exact, exact
+from tests.integration.spark.test_once import RunOpener, run_opener
 
-__all__ = ["exact"]
+__all__ = ["run_opener"]
 
 pytestmark = pytest.mark.ci
 
@@ -73,7 +73,7 @@ def read_syncs(stage: Stage, topic: str) -> list[Pair]:
     """Return the syncs of a topic."""
     key = serialize_key(TopicPartition(topic, 0))
     syncs = read_topic(stage.address, SYNCS, timeout_s=30)
-    return [struct.unpack(">qq", each.value or b"") for each in syncs if each.key == key]
+    return [struct.unpack(">qq", sync.value or b"") for sync in syncs if sync.key == key]
 
 
 def expect_syncs(pairs: Sequence[Pair], lag: int) -> list[Pair]:
@@ -93,12 +93,12 @@ def test_each_batch_writes_offset_syncs_and_task_resumes_after_restart(stage: St
     produce_in_transactions(stage, topic, (150, 1, 200))
     mirror = Mirror(stage, f"{topic}-0", {"offset.lag.max": str(LAG)})
     mirror.run(351)
-    first = expect_syncs(list_pairs(stage, topic, 351), LAG)
-    assert read_syncs(stage, topic) == first
+    first_syncs = expect_syncs(list_pairs(stage, topic, 351), LAG)
+    assert read_syncs(stage, topic) == first_syncs
     produce_in_transactions(stage, topic, (50,))
     mirror.run(50)
-    second = expect_syncs(list_pairs(stage, topic, 401)[351:], LAG)
-    assert read_syncs(stage, topic) == first + second
+    second_syncs = expect_syncs(list_pairs(stage, topic, 401)[351:], LAG)
+    assert read_syncs(stage, topic) == first_syncs + second_syncs
 
 
 def test_repeated_batch_is_synced_again_and_long_batch_has_few_syncs(stage: Stage) -> None:
@@ -121,15 +121,15 @@ def test_offset_syncs_are_disabled_by_config_transforms_or_reordering_producers(
 ) -> None:
     topic = create_topics(stage)
     stage.produce(topic, ["one"])
-    off = {"emit.offset-syncs.enabled": "false"}
+    disabled = {"emit.offset-syncs.enabled": "false"}
     routed = {
         "transforms": "route",
         "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
         "transforms.route.regex": "another",
         "transforms.route.replacement": "topic",
     }
-    for more in (off, routed, {"producer.override.max.in.flight.requests.per.connection": "5"}):
-        Mirror(stage, f"{topic}-0", more).run(1)
+    for settings in (disabled, routed, {"producer.override.max.in.flight.requests.per.connection": "5"}):
+        Mirror(stage, f"{topic}-0", settings).run(1)
     assert read_syncs(stage, topic) == []
     assert "Not writing offset syncs: transforms, error handling" in caplog.text
     assert "Not writing offset syncs: the producer may reorder records" in caplog.text
@@ -140,8 +140,11 @@ def test_records_are_copied_if_syncs_cannot_be_written(
 ) -> None:
     topic = create_topics(stage)
     stage.produce(topic, ["one", "two"])
-    more = {"source.producer.bootstrap.servers": "127.0.0.1:1", "source.producer.delivery.timeout.ms": "300"}
-    mirror = Mirror(stage, f"{topic}-0", more)
+    settings = {
+        "source.producer.bootstrap.servers": "127.0.0.1:1",
+        "source.producer.delivery.timeout.ms": "300",
+    }
+    mirror = Mirror(stage, f"{topic}-0", settings)
     began_s = time.monotonic()
     mirror.run(2)
     assert time.monotonic() < began_s + 60, "the delivery timeout is not the default"
@@ -149,7 +152,7 @@ def test_records_are_copied_if_syncs_cannot_be_written(
     assert f"Failed to write offset syncs to {SYNCS}" in caplog.text
 
 
-def test_syncs_follow_the_transaction_with_exactly_once_support(stage: Stage, exact: Exact) -> None:
+def test_syncs_follow_the_transaction_with_exactly_once_support(stage: Stage, run_opener: RunOpener) -> None:
     topic, task = create_topics(stage), TaskId(ConnectorName(f"mirror-{uuid.uuid4().hex[:8]}"), 0)
     produce_in_transactions(stage, topic, (100, 50))
     config = make_config(stage.address, {}) | {
@@ -163,7 +166,7 @@ def test_syncs_follow_the_transaction_with_exactly_once_support(stage: Stage, ex
         task=task,
         task_config=config,
         connector_config={"name": task.connector, **config},
-        transactions=exact.transactions.claim(task, {}, tracks=tracks),
+        transactions=run_opener.transactions.claim(task, {}, tracks=tracks),
     )
     opening.run = stage.engine.open(spec, {}, opening.events.put)
     opening.expect(Opened)

@@ -131,35 +131,35 @@ def test_redelivered_records_are_written_once_with_stored_offsets(stage: Stage, 
     for partition in (0, 1):
         stage.produce(topic, [f'{{"n":{2 * n + partition},"doc":"{{}}"}}' for n in range(400)], partition)
     common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
-    lost = stage.open(name, "SparkSink", {**common, **config})
-    lost.expect(Opened)
-    lost.run.next()
-    written = lost.expect(BatchDone).records
-    assert database.ask('SELECT count(*) FROM once."Got"') == [str(written)]
-    lost.run.cancel()  # like a kill before the commit in Kafka
-    lost.expect(Stopped)
+    killed_opening = stage.open(name, "SparkSink", {**common, **config})
+    killed_opening.expect(Opened)
+    killed_opening.run.next()
+    count = killed_opening.expect(BatchDone).records
+    assert database.ask('SELECT count(*) FROM once."Got"') == [str(count)]
+    killed_opening.run.cancel()  # like a kill before the commit in Kafka
+    killed_opening.expect(Stopped)
     stage.produce(topic, ['{"n":800,"doc":null}'])
     run_sink(stage, config, 801, name=name)
     assert database.ask(
         'SELECT count(*), count(DISTINCT n), sum(n), count(doc), count(at) FROM once."Got"'
     ) == ["801|801|320400|800|801"]
-    offsets = f"SELECT kafka_partition, next_offset FROM once.offsets WHERE connector = '{name}' ORDER BY 1"  # noqa: S608 - of Kraal
+    offsets = f"SELECT kafka_partition, next_offset FROM once.offsets WHERE connector = '{name}' ORDER BY 1"  # noqa: S608 - the name is safe
     assert database.ask(offsets) == ["0|401", "1|400"]
     assert database.ask("SELECT tablename FROM pg_tables WHERE tablename LIKE 'kraal_staging%'") == []
-    back = {TopicPartition(topic, 0): 399, TopicPartition(topic, 1): None}
-    assert SparkSinkConnector().alter_sink_offsets({"name": name, **config}, back)
+    altered = {TopicPartition(topic, 0): 399, TopicPartition(topic, 1): None}
+    assert SparkSinkConnector().alter_sink_offsets({"name": name, **config}, altered)
     assert database.ask(offsets) == ["0|399"]
 
 
 @pytest.mark.usefixtures("stage")  # its Spark has the driver
 def test_unreachable_offsets_table_fails_the_task(database: PostgreSQL) -> None:
     config = {**example("spark-sink-jdbc", {}), **database.options, "delivery.guarantee": "exactly_once"}
-    wrong = {"name": "sink", **config, "spark.option.password": "wrong"}
+    wrong_config = {"name": "sink", **config, "spark.option.password": "wrong"}
     with pytest.raises(ValueError, match=r"kraal_sink_offsets cannot be changed: .*password authentication"):
-        SparkSinkConnector().alter_sink_offsets(wrong, {TopicPartition("t", 0): 0})
+        SparkSinkConnector().alter_sink_offsets(wrong_config, {TopicPartition("t", 0): 0})
 
 
 def test_wrong_password_reports_the_server_error(stage: Stage, database: PostgreSQL) -> None:
     jdbc = {"spark.format": "jdbc", "jdbc.tables": "orders", "jdbc.incrementing.column": "id"}
-    wrong = source(stage, {**jdbc, **database.options, "spark.option.password": "wrong"})
-    assert 'password authentication failed for user "kraal"' in wrong.fail()
+    wrong_source = source(stage, {**jdbc, **database.options, "spark.option.password": "wrong"})
+    assert 'password authentication failed for user "kraal"' in wrong_source.fail()

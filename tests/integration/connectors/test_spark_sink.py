@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
-HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+PARTITION_0, PARTITION_1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def records(spark: SparkSession, ranges: Ranges, value: str = '{{"n":{n}}}') -> DataFrame:
@@ -54,7 +54,7 @@ def write(task: SparkSinkTask, spark: SparkSession, ranges: Ranges) -> None:
     task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges))
 
 
-def spans(folder: Path) -> list[tuple[int, int, int]]:
+def list_spans(folder: Path) -> list[tuple[int, int, int]]:
     """Return partition, start and end of each published file."""
     files = [file for path in folder.iterdir() if (file := parse_file_name(path.name)) is not None]
     return sorted((file.partition.partition, *file.span) for file in files)
@@ -64,21 +64,21 @@ def test_redelivered_batch_adds_no_duplicate_rows_to_files(spark: SparkSession, 
     folder = tmp_path / "100% o%20ut"
     config = {"spark.format": "parquet", "path": str(folder), "spark.schema": "n BIGINT"}
     config["metadata.columns"] = "offset,partition,timestamp,key"
-    first = start_task(config, tmp_path)
-    write(first, spark, {HERE: (0, 10)})
-    write(first, spark, {HERE: (10, 30), THERE: (5, 9)})
+    first_task = start_task(config, tmp_path)
+    write(first_task, spark, {PARTITION_0: (0, 10)})
+    write(first_task, spark, {PARTITION_0: (10, 30), PARTITION_1: (5, 9)})
     (folder / STAGING / "left over").mkdir()  # killed before the commit and the cleanup
-    second = start_task(config, tmp_path)
-    write(second, spark, {HERE: (0, 20), THERE: (5, 12)})
-    assert spans(folder) == [(0, 0, 10), (0, 10, 30), (1, 5, 12)]
-    write(second, spark, {HERE: (20, 40)})
-    write(second, spark, {HERE: (40, 41)})
-    assert spans(folder) == [(0, 0, 10), (0, 10, 30), (0, 30, 40), (0, 40, 41), (1, 5, 12)]
-    third = start_task(config, tmp_path)
-    write(third, spark, {HERE: (0, 40)})  # one file replaces three
-    for each in (first, second, third):
-        each.stop()
-    assert spans(folder) == [(0, 0, 40), (0, 40, 41), (1, 5, 12)]
+    second_task = start_task(config, tmp_path)
+    write(second_task, spark, {PARTITION_0: (0, 20), PARTITION_1: (5, 12)})
+    assert list_spans(folder) == [(0, 0, 10), (0, 10, 30), (1, 5, 12)]
+    write(second_task, spark, {PARTITION_0: (20, 40)})
+    write(second_task, spark, {PARTITION_0: (40, 41)})
+    assert list_spans(folder) == [(0, 0, 10), (0, 10, 30), (0, 30, 40), (0, 40, 41), (1, 5, 12)]
+    third_task = start_task(config, tmp_path)
+    write(third_task, spark, {PARTITION_0: (0, 40)})  # one file replaces three
+    for task in (first_task, second_task, third_task):
+        task.stop()
+    assert list_spans(folder) == [(0, 0, 40), (0, 40, 41), (1, 5, 12)]
     rows = spark.read.parquet(f"file://{folder}")
     sorted_rows = rows.orderBy("kafka_partition", "kafka_offset").collect()
     assert [row["n"] for row in sorted_rows] == [*range(41), *range(5, 12)]
@@ -95,19 +95,20 @@ def test_redelivered_batch_adds_no_duplicate_rows_to_table(spark: SparkSession, 
         "metadata.columns": "partition",
         "delivery.guarantee": "exactly_once",
     }
-    first = start_task(config, tmp_path)
-    write(first, spark, {HERE: (0, 10)})
-    write(first, spark, {HERE: (10, 30), THERE: (5, 9)})  # killed before the commit and the cleanup
-    second = start_task(config, tmp_path)
-    write(second, spark, {THERE: (5, 12), HERE: (0, 20)})
-    write(second, spark, {HERE: (20, 40)})
-    write(first, spark, {HERE: (30, 35), THERE: (9, 12)})  # a slow previous owner
-    write(second, spark, {HERE: (40, 41)})
-    doubled = records(spark, {THERE: (12, 14)}).unionAll(records(spark, {THERE: (12, 14)}))
+    first_task = start_task(config, tmp_path)
+    write(first_task, spark, {PARTITION_0: (0, 10)})
+    # The task is killed before the commit and the cleanup.
+    write(first_task, spark, {PARTITION_0: (10, 30), PARTITION_1: (5, 9)})
+    second_task = start_task(config, tmp_path)
+    write(second_task, spark, {PARTITION_1: (5, 12), PARTITION_0: (0, 20)})
+    write(second_task, spark, {PARTITION_0: (20, 40)})
+    write(first_task, spark, {PARTITION_0: (30, 35), PARTITION_1: (9, 12)})  # a slow previous owner
+    write(second_task, spark, {PARTITION_0: (40, 41)})
+    doubled = records(spark, {PARTITION_1: (12, 14)}).unionAll(records(spark, {PARTITION_1: (12, 14)}))
     with pytest.raises(RetriableError, match="staged 2 records more than once"):
-        second.write(SinkBatch(frame=doubled, ranges={THERE: (12, 14)}))
-    first.stop()
-    second.stop()
+        second_task.write(SinkBatch(frame=doubled, ranges={PARTITION_1: (12, 14)}))
+    first_task.stop()
+    second_task.stop()
 
     def rows(table: str) -> list[tuple[object, ...]]:
         table_rows = spark.read.format("jdbc").options(url=database, dbtable=table).load().collect()
@@ -127,7 +128,7 @@ def test_quoted_names_are_written(spark: SparkSession, tmp_path: Path, guarantee
     config = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.table": '`the "best"`'}
     config |= {"spark.schema": '`n"); --` BIGINT', "delivery.guarantee": guarantee}
     task = start_task(config, tmp_path)
-    ranges = {HERE: (0, 3)}
+    ranges = {PARTITION_0: (0, 3)}
     task.write(SinkBatch(frame=records(spark, ranges, '{{"n\\"); --":{n}}}'), ranges=ranges))
     task.stop()
     rows = spark.read.format("jdbc").options(url=database, dbtable='"the ""best"""').load()
@@ -142,7 +143,7 @@ def test_overlapping_runs_keep_each_others_files(
     """Between Spark's job and the check of its files, an older run stops and the next one starts."""
     config = {"spark.format": spark_format, "path": str(tmp_path / "out"), "spark.schema": "n BIGINT"}
     older, task = start_task(config, tmp_path), start_task(config, tmp_path)
-    write(older, spark, {HERE: (0, 1)})
+    write(older, spark, {PARTITION_0: (0, 1)})
 
     def save(*args: Any, **named: Any) -> None:
         staging.save(*args, **named)
@@ -150,13 +151,13 @@ def test_overlapping_runs_keep_each_others_files(
         start_task(config, tmp_path)
 
     monkeypatch.setattr(spark_sink, "save", save)
-    write(task, spark, {HERE: (1, 30), THERE: (5, 9)})
-    assert spans(tmp_path / "out") == [(0, 0, 1), (0, 1, 30), (1, 5, 9)]
+    write(task, spark, {PARTITION_0: (1, 30), PARTITION_1: (5, 9)})
+    assert list_spans(tmp_path / "out") == [(0, 0, 1), (0, 1, 30), (1, 5, 9)]
 
 
-@pytest.mark.parametrize("left", [[], ["_SUCCESS"]])
+@pytest.mark.parametrize("remaining", [[], ["_SUCCESS"]])
 def test_files_removed_before_publishing_are_rewritten(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remaining: list[str]
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.2)
     task = start_task({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
@@ -164,41 +165,41 @@ def test_files_removed_before_publishing_are_rewritten(
 
     def check_after_removal(directory: Path, *args: Any, **named: Any) -> None:
         for path in directory.iterdir():
-            if path.name not in left:
+            if path.name not in remaining:
                 path.unlink()
         real(directory, *args, **named)
 
     monkeypatch.setattr(staging, "check_complete", check_after_removal)
     with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120$"):
-        write(task, spark, {HERE: (0, 10)})
-    assert spans(tmp_path / "out") == []
+        write(task, spark, {PARTITION_0: (0, 10)})
+    assert list_spans(tmp_path / "out") == []
     monkeypatch.undo()
-    write(task, spark, {HERE: (0, 10)})
-    assert spans(tmp_path / "out") == [(0, 0, 10)]
+    write(task, spark, {PARTITION_0: (0, 10)})
+    assert list_spans(tmp_path / "out") == [(0, 0, 10)]
 
 
 def test_missing_rows_are_detected(spark: SparkSession, tmp_path: Path) -> None:
-    ranges = {HERE: (0, 10), THERE: (5, 9)}
+    ranges = {PARTITION_0: (0, 10), PARTITION_1: (5, 9)}
     task = start_task({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
     frame = records(spark, ranges)
     with pytest.raises(RetriableError, match=r"Spark wrote 14 rows to .*; expected 15"):
         task.write(SinkBatch(frame=frame, ranges=ranges, records=15))
     with pytest.raises(RetriableError, match=r"Spark wrote 14 rows to .*; expected at most 13"):
-        task.write(SinkBatch(frame=frame, ranges={HERE: (0, 10), THERE: (5, 8)}))
-    assert spans(tmp_path / "out") == []
+        task.write(SinkBatch(frame=frame, ranges={PARTITION_0: (0, 10), PARTITION_1: (5, 8)}))
+    assert list_spans(tmp_path / "out") == []
     task.write(SinkBatch(frame=frame, ranges=ranges, records=14))
-    assert spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
+    assert list_spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
 
 
 def test_reassigned_partition_detects_files_of_other_task(spark: SparkSession, tmp_path: Path) -> None:
     config = {"spark.format": "text", "path": str(tmp_path / "out")}
-    here, there = start_task(config, tmp_path), start_task(config, tmp_path)
-    write(here, spark, {HERE: (0, 10)})
-    write(there, spark, {HERE: (10, 25)})  # it lost the partition before the commit
-    here.open({HERE})
-    write(here, spark, {HERE: (10, 20)})
-    write(here, spark, {HERE: (20, 30)})
-    assert spans(tmp_path / "out") == [(0, 0, 10), (0, 10, 25), (0, 25, 30)]
+    first, second = start_task(config, tmp_path), start_task(config, tmp_path)
+    write(first, spark, {PARTITION_0: (0, 10)})
+    write(second, spark, {PARTITION_0: (10, 25)})  # the task lost the partition before the commit
+    first.open({PARTITION_0})
+    write(first, spark, {PARTITION_0: (10, 20)})
+    write(first, spark, {PARTITION_0: (20, 30)})
+    assert list_spans(tmp_path / "out") == [(0, 0, 10), (0, 10, 25), (0, 25, 30)]
 
 
 def test_batch_of_lost_partition_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,11 +208,11 @@ def test_batch_of_lost_partition_is_not_published(spark: SparkSession, tmp_path:
     def raise_partitions_lost() -> None:
         raise PartitionsLost("t-0 belongs to another task")
 
-    ranges = {HERE: (0, 3)}
+    ranges = {PARTITION_0: (0, 3)}
     with pytest.raises(PartitionsLost):
         task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges, ownership=raise_partitions_lost))
-    assert spans(tmp_path / "out") == []
-    assert [each for run in (tmp_path / "out" / STAGING).iterdir() for each in run.iterdir()] == []
+    assert list_spans(tmp_path / "out") == []
+    assert [path for run in (tmp_path / "out" / STAGING).iterdir() for path in run.iterdir()] == []
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_text_formats_write_lines(
 ) -> None:
     folder = tmp_path / "out"
     task = start_task({"spark.format": spark_format, "path": f"file://{folder}", **extra}, tmp_path)
-    write(task, spark, {HERE: (0, 2)})
+    write(task, spark, {PARTITION_0: (0, 2)})
     (path,) = folder.glob("t+*")
     assert path.read_text().split("\n")[:-1] == lines
     assert path.suffix == {"text": ".txt"}.get(spark_format, f".{spark_format}")
@@ -237,17 +238,17 @@ def test_text_formats_write_lines(
 
 def test_invalid_json_value_fails_with_its_offset(spark: SparkSession, tmp_path: Path) -> None:
     task = start_task({"spark.format": "orc", "path": str(tmp_path), "spark.schema": "n INT"}, tmp_path)
-    batch = SinkBatch(frame=records(spark, {HERE: (7, 8)}, "no"), ranges={HERE: (7, 8)})
+    batch = SinkBatch(frame=records(spark, {PARTITION_0: (7, 8)}, "no"), ranges={PARTITION_0: (7, 8)})
     with pytest.raises(Exception, match=r"The value of t-0@7 does not match spark.schema"):
         task.write(batch)
-    assert spans(tmp_path) == []
+    assert list_spans(tmp_path) == []
 
 
 def test_parquet_round_trip_through_kafka(
     stage: Stage, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, staging.__name__)
-    topic, back = stage.topic(2), stage.topic()
+    topic, copy_topic = stage.topic(2), stage.topic()
     for partition in (0, 1):
         stage.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)
     run_sink(stage, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
@@ -255,7 +256,7 @@ def test_parquet_round_trip_through_kafka(
     converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     files_read = spark.read.parquet(f"file://{tmp_path}")
     assert files_read.distinct().count() == files_read.count() == 1600
-    source = {"spark.format": "parquet", "path": str(tmp_path), "topic": back, **converter}
+    source = {"spark.format": "parquet", "path": str(tmp_path), "topic": copy_topic, **converter}
     opening = stage.open(f"back-{uuid.uuid4().hex[:8]}", "SparkSource", source)
     opening.expect(Opened)
     count = 0
@@ -263,7 +264,7 @@ def test_parquet_round_trip_through_kafka(
         opening.run.next()
         count += opening.expect(BatchDone).records
     opening.run.stop()
-    values = [json.loads(message.value()) for message in stage.messages(back, 1600)]
+    values = [json.loads(message.value()) for message in stage.messages(copy_topic, 1600)]
     for partition in (0, 1):
         assert [value["n"] for value in values if value["p"] == partition] == list(range(800))
 

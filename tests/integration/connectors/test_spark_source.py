@@ -33,11 +33,11 @@ def test_json_source_with_schema_resumes_after_restart(stage: Stage, tmp_path: P
     files = source(stage, {**config, "file.batch.bytes": "30000"})
     opening = files.open()
     opening.run.next()
-    done = opening.expect(BatchDone)  # a part of the file, up to a line end
-    assert 0 < done.records < 2500
+    batch_done = opening.expect(BatchDone)  # a part of the file, up to a line end
+    assert 0 < batch_done.records < 2500
     opening.run.stop()
-    files.offsets |= done.offsets
-    files.read = done.records
+    files.offsets |= batch_done.offsets
+    files.read = batch_done.records
     files.run(2500 - files.read)
     (tmp_path / "b.json").write_text(lines(2500, 3).rstrip("\n"))
     with gzip.open(tmp_path / "c.json.gz", "wt") as packed:
@@ -117,7 +117,7 @@ def test_csv_text_and_schemaless_json_are_read(stage: Stage, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("spark_format", "data", "says"),
+    ("spark_format", "data", "message"),
     [
         (
             "json",
@@ -129,11 +129,11 @@ def test_csv_text_and_schemaless_json_are_read(stage: Stage, tmp_path: Path) -> 
     ],
 )
 def test_invalid_file_is_named_in_the_error(
-    stage: Stage, tmp_path: Path, spark_format: str, data: bytes, says: str
+    stage: Stage, tmp_path: Path, spark_format: str, data: bytes, message: str
 ) -> None:
     (tmp_path / "bad.file").write_bytes(data)
     files = source(stage, {"spark.format": spark_format, "path": str(tmp_path), "spark.schema": "id INT"})
-    assert says in files.fail()
+    assert message in files.fail()
 
 
 def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession) -> None:
@@ -154,11 +154,15 @@ def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession
     by_id = source(stage, example("spark-source-jdbc", changes))
     by_id.topic += "ONE"
     by_id.run(3)
-    stamped = {"jdbc.timestamp.column": "STAMP", "jdbc.tables": "TWO"}
-    by_time = source(stage, {**jdbc, **stamped, "jdbc.mode": "timestamp"})
+    timestamp_config = {"jdbc.timestamp.column": "STAMP", "jdbc.tables": "TWO"}
+    by_time = source(stage, {**jdbc, **timestamp_config, "jdbc.mode": "timestamp"})
     by_time.run(3)
-    both = {**stamped, "jdbc.mode": "timestamp+incrementing", "jdbc.incrementing.column": "ID"}
-    by_both = source(stage, {**jdbc, **both})
+    timestamp_and_id = {
+        **timestamp_config,
+        "jdbc.mode": "timestamp+incrementing",
+        "jdbc.incrementing.column": "ID",
+    }
+    by_both = source(stage, {**jdbc, **timestamp_and_id})
     by_both.run(3)
     insert("ONE", 3, 2, "2020-01-02 03:04:05")
     insert("TWO", 3, 1, "2026-01-02 03:04:05.123456")
@@ -199,8 +203,8 @@ def test_stream_reader_resumes_at_its_offset(stage: Stage, tmp_path: Path) -> No
     write_limit(limit, 8)
     opening = numbers.open()
     opening.run.next()
-    done = opening.expect(BatchDone)
-    numbers.read += done.records
+    batch_done = opening.expect(BatchDone)
+    numbers.read += batch_done.records
     opening.run.next()  # the stored offset is committed on the next poll
     write_limit(limit, 9)
     assert opening.expect(BatchDone).records == 1
@@ -213,9 +217,9 @@ def test_stream_reader_resumes_at_its_offset(stage: Stage, tmp_path: Path) -> No
 
 
 def test_simple_stream_reader_runs_in_the_worker(stage: Stage) -> None:
-    few = source(
+    numbers = source(
         stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Few"}
     )
-    few.run(2)
-    few.run(4)
-    assert few.values() == [{"n": n} for n in range(6)]
+    numbers.run(2)
+    numbers.run(4)
+    assert numbers.values() == [{"n": n} for n in range(6)]

@@ -124,8 +124,8 @@ def test_callback_port_rejects_calls_without_its_token(
     port = gateway._callback_server.port
     functions, calls = dict(gateway.gateway_property.pool.dict), []
     assert functions
-    for each in functions.values():
-        monkeypatch.setattr(each, "call", lambda *args: calls.append(args), raising=False)
+    for function in functions.values():
+        monkeypatch.setattr(function, "call", lambda *args: calls.append(args), raising=False)
     for name in functions:
         call = ("c", name, "call", "n", "i99", "e")
         assert send_command(port, *call) == b""
@@ -149,8 +149,8 @@ def test_trace_starts_with_the_cause_of_the_query_failure(stage: Stage, tmp_path
     write_records(rate_source, opening, 20)
     opening.run.stop()
     opening.expect(Stopped)
-    for each in (tmp_path / "checkpoint" / "offsets").iterdir():
-        each.write_text("broken")
+    for path in (tmp_path / "checkpoint" / "offsets").iterdir():
+        path.write_text("broken")
     trace = rate_source.fail()
     assert "MALFORMED_LOG_FILE" in trace.split("\n")[0]
     assert "BatchNotWritten" not in trace

@@ -31,7 +31,7 @@ def list_seqnos(lines: Sequence[Any], kind: str) -> list[Any]:
 def run_source(
     stage: Stage, config: dict[str, str], offset: int | None, at_least: int
 ) -> tuple[int, list[BatchDone]]:
-    """Write this number of records; return the last stored sequence number and the batches."""
+    """Write at least this number of records; return the last stored sequence number and the batches."""
     offsets = {} if offset is None else {SourcePartition.of({"id": 1}): {"seqno": offset}}
     name = f"verifiable-{uuid.uuid4().hex[:8]}"
     opening = stage.open(name, "VerifiableSource", {**config, "id": "1"}, offsets)
@@ -54,16 +54,16 @@ def test_source_prints_records_and_resumes_after_restart(
     config = example("verifiable-source", {"topic": topic, "throughput": "2000"})
     last, _ = run_source(stage, config, None, 30)
     first_lines = read_printed(capfd)
-    again, _ = run_source(stage, config, last, 30)
+    new_last, _ = run_source(stage, config, last, 30)
     lines = first_lines + read_printed(capfd)
     created = [line["seqno"] for line in lines if "committed" not in line]
-    assert created == list(range(again + 1))
+    assert created == list(range(new_last + 1))
     committed = list_seqnos(lines, "committed")
     assert committed == sorted(set(committed))
     assert set(committed) <= set(created)
-    messages = stage.messages(topic, again + 1)
-    assert [(json.loads(each.key()), json.loads(each.value())) for each in messages] == [
-        (1, number) for number in range(again + 1)
+    messages = stage.messages(topic, new_last + 1)
+    assert [(json.loads(message.key()), json.loads(message.value())) for message in messages] == [
+        (1, number) for number in range(new_last + 1)
     ]
 
 

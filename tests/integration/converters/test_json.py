@@ -115,9 +115,9 @@ OPTIONS = {
 }
 
 
-def converter(*, schemas: bool, **more: str) -> JsonConverter:
+def converter(*, schemas: bool, **options: str) -> JsonConverter:
     new_converter = JsonConverter()
-    new_converter.configure({"schemas.enable": str(schemas).lower(), **more}, is_key=False)
+    new_converter.configure({"schemas.enable": str(schemas).lower(), **options}, is_key=False)
     return new_converter
 
 
@@ -125,22 +125,24 @@ def converter(*, schemas: bool, **more: str) -> JsonConverter:
 def test_encoded_bytes_match_java_for_every_schema(spark: SparkSession, *, schemas: bool) -> None:
     golden = json.loads((GOLDEN / "json_from_connect.json").read_text())
     rows = {row["id"]: row for row in golden if row["schemas"] is schemas and row["error"] is None}
-    wanted = {name: case for name, case in cases().items() if name in rows}
-    assert set(rows) - set(wanted) == {"decimal"}
-    schema = ", ".join(f"c{index} {case[0]}" for index, case in enumerate(wanted.values()))
-    frame = spark.createDataFrame([tuple(case[1] for case in wanted.values())], schema)
+    selected = {name: case for name, case in cases().items() if name in rows}
+    assert set(rows) - set(selected) == {"decimal"}
+    schema = ", ".join(f"c{index} {case[0]}" for index, case in enumerate(selected.values()))
+    frame = spark.createDataFrame([tuple(case[1] for case in selected.values())], schema)
     columns = [
         converter(schemas=schemas, **OPTIONS.get(name, {}))
         .from_connect(F.lit("t"), F.col(f"c{index}"), case[2])
         .alias(f"o{index}")
-        for index, (name, case) in enumerate(wanted.items())
+        for index, (name, case) in enumerate(selected.items())
     ]
     (out,) = frame.select(*columns).collect()
-    got = {name: None if value is None else bytes(value) for name, value in zip(wanted, out, strict=True)}
-    expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in wanted}
+    actual = {
+        name: None if value is None else bytes(value) for name, value in zip(selected, out, strict=True)
+    }
+    expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in selected}
     # The order of map entries is undefined, in Python as in Java.
-    assert json.loads(got.pop("map") or b"") == json.loads(expected.pop("map"))
-    assert got == expected
+    assert json.loads(actual.pop("map") or b"") == json.loads(expected.pop("map"))
+    assert actual == expected
 
 
 def test_required_null_fails_with_java_message(spark: SparkSession) -> None:
@@ -152,14 +154,14 @@ def test_required_null_fails_with_java_message(spark: SparkSession) -> None:
         frame.select(column).collect()
 
 
-SAME_VALUE = {
+DIFFERENT_TEXTS = {
     b"1e10": "1.0E10",
     b"100.0": "100",
     b"12345678901234567890": "12345678901234567890",
     b"007": None,
     b'{"schema":{"type":"bytes"},"payload":"AAE="}': "AAE=",
 }
-"""Texts that differ from Java's on purpose: see the docstring of the converter."""
+"""Texts with intentionally different results than in Java; see the docstring of the converter."""
 
 
 @pytest.mark.parametrize("schemas", [True, False])
@@ -173,22 +175,22 @@ def test_decoding_matches_java(spark: SparkSession, *, schemas: bool) -> None:
     assert error is not None
     assert schema is None
     out = frame.select("i", value.cast("string").alias("text"), error.alias("error")).orderBy("i").collect()
-    for row, got, (_, raw) in zip(rows, out, data, strict=True):
+    for row, actual, (_, raw) in zip(rows, out, data, strict=True):
         if row["error"] is not None:
-            if raw in SAME_VALUE and got.error is None:
+            if raw in DIFFERENT_TEXTS and actual.error is None:
                 continue
-            assert got.error is not None, raw
-            assert raw in SAME_VALUE or got.error.startswith(row["error"]), raw
+            assert actual.error is not None, raw
+            assert raw in DIFFERENT_TEXTS or actual.error.startswith(row["error"]), raw
         elif raw == b"007":
-            assert got.error is not None
+            assert actual.error is not None
         elif row["class"] in {"HashMap", "ArrayList", "Struct"}:
             assert raw is not None
             text, _ = json.JSONDecoder().raw_decode(raw.decode())  # Jackson also ignores text after the value
-            assert json.loads(got.text) == (text["payload"] if schemas else text), raw
-        elif raw in SAME_VALUE and (not schemas or b"schema" in raw):
-            assert got.text == SAME_VALUE[raw], raw
+            assert json.loads(actual.text) == (text["payload"] if schemas else text), raw
+        elif raw in DIFFERENT_TEXTS and (not schemas or b"schema" in raw):
+            assert actual.text == DIFFERENT_TEXTS[raw], raw
         else:
-            assert (got.text, got.error) == (None if row["class"] is None else row["text"], None), raw
+            assert (actual.text, actual.error) == (None if row["class"] is None else row["text"], None), raw
 
 
 PARTS = [
@@ -217,9 +219,9 @@ def generate_json(random: Random, depth: int = 3) -> bytes:
 
 
 def test_columns_and_records_decode_equally(spark: SparkSession) -> None:
-    random, schemaless = Random(7), converter(schemas=False)  # noqa: S311 - the same texts each time
-    whole = [generate_json(random) for _ in range(400)]
-    data = [*whole, *(each[: random.randrange(len(each))] for each in whole[:100])]
+    random, schemaless = Random(7), converter(schemas=False)  # noqa: S311 - reproducible test data
+    documents = [generate_json(random) for _ in range(400)]
+    data = [*documents, *(document[: random.randrange(len(document))] for document in documents[:100])]
     data += [b'"\xff"', b'{"a":"\xed\xa0\xbd"}', b'"\xed\xa0\xbd\xed\xb8\x80"', b" "]
 
     def decode_columns(texts: list[bytes]) -> list[Row]:
@@ -229,9 +231,10 @@ def test_columns_and_records_decode_equally(spark: SparkSession) -> None:
         return frame.select("i", F.to_json(value).alias("text"), error.alias("error")).orderBy("i").collect()
 
     rejected = [row.error is not None for row in decode_columns(data)]
-    assert any(rejected[: len(whole)]), "columns reject some JSON that Jackson accepts"
+    assert any(rejected[: len(documents)]), "columns reject some JSON that Jackson accepts"
     rewritten = [
-        schemaless.for_columns(each) if bad else each for each, bad in zip(data, rejected, strict=True)
+        schemaless.for_columns(each) if is_rejected else each
+        for each, is_rejected in zip(data, rejected, strict=True)
     ]
     for each, row in zip(data, decode_columns(rewritten), strict=True):
         try:

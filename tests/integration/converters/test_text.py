@@ -46,9 +46,11 @@ def test_string_bytes_match_java(spark: SparkSession) -> None:
         for index, case in enumerate(CASES.values())
     ]
     (out,) = frame.select(*columns).collect()
-    got = {name: None if value is None else bytes(value) for name, value in zip(CASES, out, strict=True)}
-    assert sorted((got.pop("map") or b"")[1:-1].split(b", ")) == sorted(golden.pop("map")[1:-1].split(b", "))
-    assert got == golden
+    actual = {name: None if value is None else bytes(value) for name, value in zip(CASES, out, strict=True)}
+    assert sorted((actual.pop("map") or b"")[1:-1].split(b", ")) == sorted(
+        golden.pop("map")[1:-1].split(b", ")
+    )
+    assert actual == golden
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,13 @@ def test_charsets_match_java(spark: SparkSession, encoding: str, text: str, data
     converter = StringConverter()
     converter.configure({"converter.encoding": encoding}, is_key=False)
     frame = spark.createDataFrame([(text,)], "value string")
-    written = frame.select(converter.from_connect(F.lit("t"), F.col("value"), STRING).alias("value"))
-    assert bytes(written.collect()[0].value) == data
+    encoded = frame.select(converter.from_connect(F.lit("t"), F.col("value"), STRING).alias("value"))
+    assert bytes(encoded.collect()[0].value) == data
     value, error, schema = converter.to_connect(F.lit("t"), F.col("value"))
     assert (error, schema) == (None, OPTIONAL_STRING)
-    lossless = b"?" not in data
-    read = written.select(value.alias("value")).collect()[0].value
-    assert read == (text if lossless else data.decode("latin-1"))
+    is_lossless = b"?" not in data
+    decoded = encoded.select(value.alias("value")).collect()[0].value
+    assert decoded == (text if is_lossless else data.decode("latin-1"))
 
 
 def test_bytes_over_127_in_ascii_become_replacement_characters(spark: SparkSession) -> None:
@@ -87,8 +89,8 @@ def test_invalid_utf_8_passes_in_both_directions(spark: SparkSession) -> None:
     converter = StringConverter()
     frame = spark.createDataFrame([(b"a\xff",)], "value binary")
     value, _, schema = converter.to_connect(F.lit("t"), F.col("value"))
-    back = converter.from_connect(F.lit("t"), value, schema)
-    assert bytes(frame.select(back.alias("value")).collect()[0].value) == b"a\xff"
+    encoded = converter.from_connect(F.lit("t"), value, schema)
+    assert bytes(frame.select(encoded.alias("value")).collect()[0].value) == b"a\xff"
 
 
 def test_unknown_charset_is_rejected() -> None:

@@ -1,1 +1,1 @@
-"""Package, so that pytest tears down package-scoped fixtures after the last test in this directory."""
+"""A package, so that pytest tears down package-scoped fixtures after the last test in this folder."""

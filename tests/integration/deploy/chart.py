@@ -1,4 +1,4 @@
-"""The Helm chart as rendered by helm, and its pods simulated on this machine."""
+"""Renders the Helm chart with helm, and simulates its pods on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMESPACE: Final = "data"
 START_S: Final = 10.0
 
 KUBERNETES: Final = ("1.29", "1.37")
-"""Oldest Kubernetes version supported by the chart, and the newest version with available schemas."""
+"""The oldest Kubernetes version that the chart supports, and the newest version with available schemas."""
 _CUSTOM: Final = {"PodMonitor", "PrometheusRule"}
 """Kinds of the Prometheus operator, for which Kubernetes has no schema."""
 
@@ -34,44 +34,48 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RenderedChart:
-    """RenderedChart objects of a release."""
+    """Rendered objects of a release."""
 
     objects: Sequence[Object]
 
     def one(self, kind: str, suffix: str = "") -> Object:
         """Return the only object of a kind whose name has the suffix."""
-        [found] = [each for each in self.objects_of_kind(kind) if each["metadata"]["name"].endswith(suffix)]
-        return found
+        [match] = [
+            manifest
+            for manifest in self.objects_of_kind(kind)
+            if manifest["metadata"]["name"].endswith(suffix)
+        ]
+        return match
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """Return all objects of a kind."""
-        return [each for each in self.objects if each["kind"] == kind]
+        return [manifest for manifest in self.objects if manifest["kind"] == kind]
 
     def validate(self, version: str = KUBERNETES[-1]) -> None:
         """Validate all objects against the Kubernetes schemas. Raises ValidationError."""
-        for each in self.objects:
-            if each["kind"] not in _CUSTOM:
-                kubernetes_validate.validate(each, version, strict=True)
+        for manifest in self.objects:
+            if manifest["kind"] not in _CUSTOM:
+                kubernetes_validate.validate(manifest, version, strict=True)
 
     @property
     def pods(self) -> list[Object]:
         """Specs of all pods."""
         return [
-            each["spec"]["template"]["spec"]
-            for each in [*self.objects_of_kind("StatefulSet"), *self.objects_of_kind("Job")]
+            manifest["spec"]["template"]["spec"]
+            for manifest in [*self.objects_of_kind("StatefulSet"), *self.objects_of_kind("Job")]
         ]
 
     @property
     def worker(self) -> Object:
         """Container of a worker."""
-        found: Object = self.one("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-        return found
+        container: Object = self.one("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+        return container
 
     @property
     def files(self) -> Mapping[str, str]:
         """Files that the chart creates for workers, by name."""
-        found: Mapping[str, str] = self.one("ConfigMap", self.one("StatefulSet")["metadata"]["name"])["data"]
-        return found
+        data: Mapping[str, str] = self.one("ConfigMap", self.one("StatefulSet")["metadata"]["name"])["data"]
+        return data
 
 
 def render(
@@ -80,12 +84,12 @@ def render(
     """Render the chart with a values file, or with values in addition to the brokers. Raises ScriptFailed."""
     text = "" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
     file = str(values) if isinstance(values, Path) else "/dev/stdin"
-    # A helm that was built without its Makefile assumes a very old Kubernetes.
+    # helm assumes a very old Kubernetes version if it was built without its Makefile.
     settings = [f"--namespace={NAMESPACE}", f"--kube-version={kubernetes}.0", f"--values={file}"]
-    done = run_helm("template", RELEASE, str(CHART), *settings, *arguments, text=text)
-    if done.returncode:
-        raise ScriptFailed(done.stderr)
-    return RenderedChart([each for each in yaml.safe_load_all(done.stdout) if each])
+    result = run_helm("template", RELEASE, str(CHART), *settings, *arguments, text=text)
+    if result.returncode:
+        raise ScriptFailed(result.stderr)
+    return RenderedChart([manifest for manifest in yaml.safe_load_all(result.stdout) if manifest])
 
 
 def containers(pod: Object) -> Iterator[Object]:
@@ -112,7 +116,7 @@ class Pod:
         self.local_path(path).write_text(text, encoding="utf-8")
 
     def local_path(self, path: str) -> Path:
-        """Return the local path of a file in the pod, creating its directory."""
+        """Create the directory of a file in the pod, and return the local path of the file."""
         file = Path(self.localize(path))
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
@@ -127,10 +131,10 @@ class Pod:
             self.write(f"/etc/kraal/chart/{name}", self.localize(text))
         Path(self.localize("/etc/kraal/worker")).mkdir(parents=True, exist_ok=True)
         Path(self.localize("/etc/kraal/secrets")).mkdir(exist_ok=True)
-        first = self.rendered.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
-        given = {each["name"]: each.get("value", self.name) for each in first["env"]}
+        init_container = self.rendered.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
+        variables = {variable["name"]: variable.get("value", self.name) for variable in init_container["env"]}
         subprocess.run(
-            [self.localize(each) for each in first["command"]],
-            env={"PATH": os.environ["PATH"], **given}, check=True, capture_output=True, text=True, timeout=START_S,
+            [self.localize(argument) for argument in init_container["command"]],
+            env={"PATH": os.environ["PATH"], **variables}, check=True, capture_output=True, text=True, timeout=START_S,
         )  # fmt: skip
         return Path(self.localize(self.rendered.worker["args"][1]))

@@ -1,4 +1,4 @@
-"""A worker with metrics and traces, shared by the tests in this directory, which do not stop it."""
+"""Fixtures: a worker with metrics and traces that tests must not stop, and the collector of its traces."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.fakes.servers.otlp import Collector, collector
 
 @pytest.fixture(scope="package")
 def traces() -> Iterator[Collector]:
-    """Collector that receives the traces of the worker."""
-    with collector() as made:
-        yield made
+    """Run a collector that receives the traces of the worker."""
+    with collector() as trace_collector:
+        yield trace_collector
 
 
 @pytest.fixture(scope="package")
 def cluster(
     kafka: Broker, traces: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ProcessCluster]:
-    """A running worker. Tests must delete their connectors and not stop it."""
-    made = ProcessCluster(
+    """Run one worker. Tests must delete their connectors, and must not stop the worker."""
+    running_cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("watched"),
         bootstrap=kafka.bootstrap,
         properties={"tracing.enabled": "true"},
@@ -32,7 +32,7 @@ def cluster(
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", traces.endpoint)
             patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
-            made.start(1)
-        yield made
+            running_cluster.start(1)
+        yield running_cluster
     finally:
-        made.close()
+        running_cluster.close()

@@ -1,4 +1,4 @@
-"""The Helm chart: rendered by real helm and validated against the Kubernetes schemas."""
+"""Tests for the Helm chart: rendered by real helm and validated against the Kubernetes schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.tools.helm.helm import run_helm
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
-NEWER = {"plugins-volume"}
+IMAGE_VOLUME_EXAMPLES = {"plugins-volume"}
 """Example files with image volumes, which require Kubernetes 1.33."""
 
 
@@ -38,9 +38,9 @@ def rendered(request: pytest.FixtureRequest) -> RenderedChart:
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
 def test_helm_lint_reports_no_problems(values: Path) -> None:
     version = f"--kube-version={KUBERNETES[-1]}.0"
-    done = run_helm("lint", "--strict", str(CHART), version, f"--values={values}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "[WARNING]" not in done.stdout
+    result = run_helm("lint", "--strict", str(CHART), version, f"--values={values}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "[WARNING]" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_helm_lint_reports_no_problems(values: Path) -> None:
         pytest.param(values, version, id=f"{values.stem}-{version}")
         for values in VALUES
         for version in KUBERNETES
-        if version == KUBERNETES[-1] or values.stem not in NEWER
+        if version == KUBERNETES[-1] or values.stem not in IMAGE_VOLUME_EXAMPLES
     ],
 )
 def test_every_object_matches_the_kubernetes_schema(values: Path, version: str) -> None:
     rendered = render(values, kubernetes=version)
-    assert {each["kind"] for each in rendered.objects} >= {"StatefulSet", "Service", "ConfigMap"}
+    assert {manifest["kind"] for manifest in rendered.objects} >= {"StatefulSet", "Service", "ConfigMap"}
     rendered.validate(version)
 
 
@@ -79,32 +79,35 @@ def test_pods_meet_the_restricted_profile(rendered: RenderedChart) -> None:
 
 def test_every_volume_exists_and_is_mounted(rendered: RenderedChart) -> None:
     for pod in rendered.pods:
-        there = [each["name"] for each in pod["volumes"]]
-        used = {mount["name"] for each in containers(pod) for mount in each["volumeMounts"]}
-        assert sorted(there) == sorted(used)
-        assert len(set(there)) == len(there)
+        volumes = [volume["name"] for volume in pod["volumes"]]
+        mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
+        assert sorted(volumes) == sorted(mounted)
+        assert len(set(volumes)) == len(volumes)
 
 
 def test_workers_have_minimal_write_access(rendered: RenderedChart) -> None:
-    writable = {each["mountPath"] for each in rendered.worker["volumeMounts"] if not each.get("readOnly")}
+    writable = {mount["mountPath"] for mount in rendered.worker["volumeMounts"] if not mount.get("readOnly")}
     assert writable - {"/mnt/files"} == {"/var/lib/kraal", "/tmp"}  # noqa: S108 - of a pod
 
 
 def test_services_and_disruption_budget_select_only_workers(rendered: RenderedChart) -> None:
     worker = rendered.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
-    others = [each["spec"]["template"]["metadata"]["labels"] for each in rendered.objects_of_kind("Job")]
-    selectors = [each["spec"]["selector"] for each in rendered.objects_of_kind("Service")]
+    job_labels = [
+        manifest["spec"]["template"]["metadata"]["labels"] for manifest in rendered.objects_of_kind("Job")
+    ]
+    selectors = [manifest["spec"]["selector"] for manifest in rendered.objects_of_kind("Service")]
     selectors += [
-        each["spec"]["selector"]["matchLabels"] for each in rendered.objects_of_kind("PodDisruptionBudget")
+        manifest["spec"]["selector"]["matchLabels"]
+        for manifest in rendered.objects_of_kind("PodDisruptionBudget")
     ]
     assert len(selectors) == 3
     for selector in selectors:
         assert selector.items() <= worker.items()
-        assert not [each for each in others if selector.items() <= each.items()]
+        assert not [labels for labels in job_labels if selector.items() <= labels.items()]
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"),
+    ("values", "expected_s"),
     [
         ({}, 68),
         ({"config": {"task.shutdown.graceful.timeout.ms": 30_500}}, 94),
@@ -113,16 +116,16 @@ def test_services_and_disruption_budget_select_only_workers(rendered: RenderedCh
     ],
 )
 def test_termination_grace_period_exceeds_the_shutdown_time(
-    values: Mapping[str, object], wanted: int
+    values: Mapping[str, object], expected_s: int
 ) -> None:
     pod = render(values).one("StatefulSet")["spec"]["template"]["spec"]
-    assert pod["terminationGracePeriodSeconds"] == wanted
+    assert pod["terminationGracePeriodSeconds"] == expected_s
 
 
 def test_pods_are_replaced_only_for_changed_files() -> None:
     def template(values: Mapping[str, object]) -> Object:
-        found: Object = render(values).one("StatefulSet")["spec"]["template"]
-        return found
+        pod_template: Object = render(values).one("StatefulSet")["spec"]["template"]
+        return pod_template
 
     assert template({}) == template({"service": {"type": "NodePort"}, "replicas": 9})
     assert template({}) != template({"config": {"batch.linger.ms": 0}})
@@ -147,17 +150,20 @@ def test_workers_are_resolvable_before_they_are_ready(rendered: RenderedChart) -
 
 
 def test_service_account_token_is_mounted_only_if_requested() -> None:
-    for values, wanted in (({}, False), ({"serviceAccount": {"automountToken": True}}, True)):
+    for values, is_mounted in (({}, False), ({"serviceAccount": {"automountToken": True}}, True)):
         rendered = render({**values, "connectors": {"a": {"config": {"connector.class": "A"}}}})
         worker, job = rendered.pods
-        assert rendered.one("ServiceAccount")["automountServiceAccountToken"] is wanted
+        assert rendered.one("ServiceAccount")["automountServiceAccountToken"] is is_mounted
         assert (worker["automountServiceAccountToken"], job["automountServiceAccountToken"]) == (
-            wanted,
+            is_mounted,
             False,
         )
         assert worker["serviceAccountName"] == rendered.one("ServiceAccount")["metadata"]["name"]
-    other = render({"serviceAccount": {"create": False, "name": "mine"}})
-    assert (other.objects_of_kind("ServiceAccount"), other.pods[0]["serviceAccountName"]) == ([], "mine")
+    without_account = render({"serviceAccount": {"create": False, "name": "mine"}})
+    assert (
+        without_account.objects_of_kind("ServiceAccount"),
+        without_account.pods[0]["serviceAccountName"],
+    ) == ([], "mine")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +172,10 @@ def test_service_account_token_is_mounted_only_if_requested() -> None:
 def test_probes_use_the_health_endpoint_without_passwords(tls: Mapping[str, str], scheme: str) -> None:
     worker = render({"rest": {"tls": tls}, "probes": {"startup": {"failureThreshold": 9}}}).worker
     probes = [worker[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
-    assert [each["httpGet"] for each in probes] == [{"path": "/health", "port": "rest", "scheme": scheme}] * 3
-    assert [each["failureThreshold"] for each in probes] == [9, 3, 3]
+    assert [probe["httpGet"] for probe in probes] == [
+        {"path": "/health", "port": "rest", "scheme": scheme}
+    ] * 3
+    assert [probe["failureThreshold"] for probe in probes] == [9, 3, 3]
 
 
 def test_nodes_can_be_drained_one_worker_at_a_time() -> None:
@@ -183,8 +191,10 @@ def test_workers_spread_over_zones_and_nodes_by_default() -> None:
     for each in default["template"]["spec"]["topologySpreadConstraints"]:
         assert each["labelSelector"] == default["selector"]
         assert each["whenUnsatisfiable"] == "ScheduleAnyway"
-    own = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
-    assert render({"topologySpreadConstraints": [own]}).pods[0]["topologySpreadConstraints"] == [own]
+    constraint = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    assert render({"topologySpreadConstraints": [constraint]}).pods[0]["topologySpreadConstraints"] == [
+        constraint
+    ]
 
 
 def test_user_id_can_be_left_to_openshift() -> None:
@@ -199,13 +209,13 @@ def test_network_policies_admit_the_release_and_configured_peers() -> None:
     rendered = render({"networkPolicy": policy, "connectors": {"a": {"config": {"connector.class": "A"}}}})
     spec = rendered.one("NetworkPolicy")["spec"]
     [ingress] = spec["ingress"]
-    own, other = ingress["from"]
+    release_peer, configured_peer = ingress["from"]
     job = rendered.one("Job")["spec"]["template"]["metadata"]["labels"]
-    assert own["podSelector"]["matchLabels"].items() <= job.items()
-    assert other == peer
+    assert release_peer["podSelector"]["matchLabels"].items() <= job.items()
+    assert configured_peer == peer
     assert ingress["ports"] == [{"port": "rest", "protocol": "TCP"}]
     assert spec["egress"][-1] == rule
-    assert {each["port"] for each in spec["egress"][1]["ports"]} == {53}
+    assert {port["port"] for port in spec["egress"][1]["ports"]} == {53}
     open_policy = render({"networkPolicy": {"enabled": True}}).one("NetworkPolicy")["spec"]
     assert (open_policy["policyTypes"], "egress" in open_policy) == (["Ingress"], False)
 
@@ -255,14 +265,14 @@ def test_connector_job_is_a_hook_with_wait_and_delete_options() -> None:
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
     assert arguments == ["apply", "--file=/etc/kraal/connectors", "--wait", "--timeout=120"]
-    other = render({"connectors": connectors, "applyJob": {"prune": True, "waitSeconds": 0}}).one("Job")
-    assert other["spec"]["template"]["spec"]["containers"][0]["args"] == [*arguments[:2], "--prune"]
+    pruning_job = render({"connectors": connectors, "applyJob": {"prune": True, "waitSeconds": 0}}).one("Job")
+    assert pruning_job["spec"]["template"]["spec"]["containers"][0]["args"] == [*arguments[:2], "--prune"]
     assert render({}).objects_of_kind("Job") == []
 
 
 def test_packaged_chart_is_self_contained(tmp_path: Path) -> None:
-    done = run_helm("package", str(CHART), "--destination", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    result = run_helm("package", str(CHART), "--destination", str(tmp_path))
+    assert result.returncode == 0, result.stderr
     [archive] = tmp_path.glob("kraal-*.tgz")
-    shown = run_helm("show", "values", str(archive)).stdout
-    assert shown.strip() == (CHART / "values.yaml").read_text(encoding="utf-8").strip()
+    packaged_values = run_helm("show", "values", str(archive)).stdout
+    assert packaged_values.strip() == (CHART / "values.yaml").read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""Files created by the Helm chart: a worker's properties and connectors, as read by Kraal."""
+"""Tests that Kraal can read the worker properties and connector files that the Helm chart creates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may b
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="kraal" password="secret";'
 PAGES = sorted((ROOT / "docs" / "deploy").glob("*.md"))
-BLOCKS = [
+DOCUMENTED_VALUES = [
     pytest.param(text, id=f"{page.stem}-{number}")
     for page in PAGES
     for number, text in enumerate(
@@ -37,21 +37,21 @@ def rendered(request: pytest.FixtureRequest) -> RenderedChart:
     return render(values)
 
 
-def config(rendered: RenderedChart, directory: Path, number: int = 0) -> DistributedConfig:
+def load_config(rendered: RenderedChart, directory: Path, number: int = 0) -> DistributedConfig:
     """Return the config that the worker of a pod reads. Raises ConfigInvalid."""
     pod = Pod(rendered, number, directory)
     write_secrets(pod)
-    return load_distributed(pod.start(), resolved=resolve_worker_config)
+    return load_distributed(pod.start(), resolve_variables=resolve_worker_config)
 
 
 def write_secrets(pod: Pod) -> None:
     """Write the Secrets to which the example files refer."""
     authority = make_authority()
-    me = authority.issue_certificate("kraal", address="127.0.0.1")
+    certificate = authority.issue_certificate("kraal", address="127.0.0.1")
     pod.write("/etc/kraal/users/users.properties", "ann=secret\n")
     pod.write("/etc/kraal/tls/password", PASSWORD)
-    pod.write("/etc/kraal/tls/combined.pem", me.key_pem() + me.chain_pem)
-    me.key_store(pod.local_path("/etc/kraal/tls/keystore.p12"))
+    pod.write("/etc/kraal/tls/combined.pem", certificate.key_pem() + certificate.chain_pem)
+    certificate.key_store(pod.local_path("/etc/kraal/tls/keystore.p12"))
     authority.trust_store(pod.local_path("/etc/kraal/tls/truststore.p12"))
     secrets = "/etc/kraal/secrets"
     pod.write(f"{secrets}/kraal-user/sasl.jaas.config", JAAS)
@@ -61,29 +61,31 @@ def write_secrets(pod: Pod) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_worker_accepts_the_rendered_properties(rendered: RenderedChart, tmp_path: Path, number: int) -> None:
-    found = config(rendered, tmp_path, number)
+    worker_config = load_config(rendered, tmp_path, number)
     headless = rendered.one("Service", "-workers")["metadata"]["name"]
     host = re.escape(
         f"{rendered.one('StatefulSet')['metadata']['name']}-{number}.{headless}.{NAMESPACE}.svc."
     )
     port = rendered.worker["ports"][0]["containerPort"]
-    assert re.fullmatch(rf"https?://{host}(cluster\.local|example\.internal):{port}/", found.advertised_url)
-    assert found.data_dir == tmp_path / "var/lib/kraal/data"
-    assert not [each for each in found.warnings if "unknown" in each.lower()]
+    assert re.fullmatch(
+        rf"https?://{host}(cluster\.local|example\.internal):{port}/", worker_config.advertised_url
+    )
+    assert worker_config.data_dir == tmp_path / "var/lib/kraal/data"
+    assert not [warning for warning in worker_config.warnings if "unknown" in warning.lower()]
 
 
 def test_group_and_topic_names_derive_from_release_or_values(tmp_path: Path) -> None:
-    own = config(render({}), tmp_path / "own")
-    assert own.group_id == "r-kraal"
-    topics = [own.config_topic.name, own.offset_topic.name, own.status_topic.name]
+    defaults = load_config(render({}), tmp_path / "own")
+    assert defaults.group_id == "r-kraal"
+    topics = [defaults.config_topic.name, defaults.offset_topic.name, defaults.status_topic.name]
     assert topics == ["r-kraal-configs", "r-kraal-offsets", "r-kraal-status"]
-    given = config(render({"groupId": "orders", "topics": {"status": "states"}}), tmp_path / "given")
-    topics = [given.config_topic.name, given.offset_topic.name, given.status_topic.name]
+    named = load_config(render({"groupId": "orders", "topics": {"status": "states"}}), tmp_path / "given")
+    topics = [named.config_topic.name, named.offset_topic.name, named.status_topic.name]
     assert topics == ["orders-configs", "orders-offsets", "states"]
 
 
 def test_values_of_keys_are_rendered_unchanged(tmp_path: Path) -> None:
-    wanted = {
+    values = {
         "offset.flush.interval.ms": 1_000_000,
         "a.ratio": 0.5,
         "a.flag": True,
@@ -95,26 +97,30 @@ def test_values_of_keys_are_rendered_unchanged(tmp_path: Path) -> None:
         "a.letter": "ß 漢",
         "header.converter": None,
     }
-    file = Pod(render({"config": wanted}), 0, tmp_path).start()
-    found = read_properties(file, "worker configuration")
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in wanted.items()}
+    file = Pod(render({"config": values}), 0, tmp_path).start()
+    properties = read_properties(file, "worker configuration")
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     del texts["header.converter"]
-    assert {key: found.get(key) for key in texts} == texts
-    assert "header.converter" not in found
+    assert {key: properties.get(key) for key in texts} == texts
+    assert "header.converter" not in properties
 
 
 def test_default_key_can_be_replaced_or_removed(tmp_path: Path) -> None:
     values = {"config": {"spark.master": "local[7]", "spark.driver.memory": None}}
-    found = read_properties(Pod(render(values), 0, tmp_path).start(), "worker configuration")
-    assert found["spark.master"] == "local[7]"
-    assert "spark.driver.memory" not in found
+    properties = read_properties(Pod(render(values), 0, tmp_path).start(), "worker configuration")
+    assert properties["spark.master"] == "local[7]"
+    assert "spark.driver.memory" not in properties
 
 
 def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
     lists = {"0": {"connectors": ["a", "b"], "tasks": ["a-0"]}, "10": {"tasks": ["b-1"]}}
     rendered = render({"replicas": 11, "assignments": lists})
-    found = {number: config(rendered, tmp_path / str(number), number).static for number in (0, 1, 10)}
-    assert {number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in found.items()} == {
+    assignments = {
+        number: load_config(rendered, tmp_path / str(number), number).static for number in (0, 1, 10)
+    }
+    assert {
+        number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in assignments.items()
+    } == {
         0: [("a", -1), ("a", 0), ("b", -1)],
         1: [],
         10: [("b", 1)],
@@ -123,8 +129,8 @@ def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
 
 def test_secrets_are_mounted_as_readable_directories(tmp_path: Path) -> None:
     rendered = render({"secrets": ["one", "two.three"]})
-    mounts = {each["mountPath"]: each["name"] for each in rendered.worker["volumeMounts"]}
-    volumes = {each["name"]: each for each in rendered.pods[0]["volumes"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in rendered.worker["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in rendered.pods[0]["volumes"]}
     for name in ("one", "two.three"):
         assert volumes[mounts[f"/etc/kraal/secrets/{name}"]]["secret"] == {
             "secretName": name,
@@ -146,14 +152,16 @@ def test_connectors_are_rendered_as_files_for_apply(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     manifests = read_manifests([str(tmp_path)], [], recursive=False)
     assert manifests.errors == ()
-    assert {each.name: (each.initial_state, each.config) for each in manifests.connectors} == {
+    assert {
+        connector.name: (connector.initial_state, connector.config) for connector in manifests.connectors
+    } == {
         "one": ("STOPPED", {**one, "name": "one", "tasks.max": "2", "flag": "true"}),
         "two": (None, {"connector.class": "T", "name": "two"}),
     }
 
 
-@pytest.mark.parametrize("text", BLOCKS)
+@pytest.mark.parametrize("text", DOCUMENTED_VALUES)
 def test_documented_values_can_be_rendered(text: str, tmp_path: Path) -> None:
     rendered = render(yaml.safe_load(text))
     rendered.validate()
-    config(rendered, tmp_path)
+    load_config(rendered, tmp_path)

@@ -1,4 +1,4 @@
-"""Invalid values of the Helm chart, which helm rejects with their path and the reason."""
+"""Tests that helm rejects invalid values of the chart with their path and the reason."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def test_malformed_values_are_rejected(values: Mapping[str, object], reason: str
 
 
 def test_brokers_have_no_default() -> None:
-    done = run_helm("template", "r", str(CHART), "--kube-version=1.37.0")
-    assert done.returncode
-    assert "missing property 'bootstrapServers'" in done.stderr
+    result = run_helm("template", "r", str(CHART), "--kube-version=1.37.0")
+    assert result.returncode
+    assert "missing property 'bootstrapServers'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A worker runs with the files of a rendered pod; its probe and the connector Job reach it."""
+"""Tests that a worker runs with the files of a rendered pod, and that the probe and the connector Job reach it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.integration.deploy.chart import NAMESPACE, ROOT, Object, Pod, render
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
 RUN = "from kraal.cli.main import main; main()"
-UP_S = 60.0
-PROBE_S = 20.0
+START_TIMEOUT_S = 60.0
+PROBE_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
 class SimulatedPod:
-    """Simulated pod whose worker runs on this machine."""
+    """A simulated pod whose worker runs on this machine."""
 
     pod: Pod
     process: subprocess.Popen[bytes]
@@ -37,8 +37,8 @@ class SimulatedPod:
         """Run the readiness probe of the worker's container."""
         command = self.pod.rendered.worker["readinessProbe"]["exec"]["command"]
         return subprocess.run(
-            [self.pod.localize(each) for each in command],
-            capture_output=True, text=True, check=False, timeout=PROBE_S,
+            [self.pod.localize(argument) for argument in command],
+            capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S,
         )  # fmt: skip
 
     def is_ready(self) -> bool:
@@ -49,7 +49,7 @@ class SimulatedPod:
 
 @pytest.fixture
 def simulated_pod(kafka: Broker, tmp_path: Path) -> Iterator[SimulatedPod]:
-    """A starting worker with HTTPS and passwords."""
+    """Start a worker with HTTPS and passwords."""
     group = f"chart-{uuid.uuid4().hex[:8]}"
     source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines"), "topic": group}
     values = {
@@ -71,7 +71,7 @@ def simulated_pod(kafka: Broker, tmp_path: Path) -> Iterator[SimulatedPod]:
         process = subprocess.Popen(command, env=environment({}), stderr=out, stdout=out, cwd=tmp_path)
     yield SimulatedPod(pod, process, log)
     process.kill()
-    process.wait(PROBE_S)
+    process.wait(PROBE_TIMEOUT_S)
 
 
 def write_secrets(pod: Pod) -> None:
@@ -87,28 +87,28 @@ def write_secrets(pod: Pod) -> None:
     pod.write("/etc/kraal/client/password", "good password")
 
 
-def environment(more: dict[str, str]) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+def environment(extra: dict[str, str]) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **extra}
 
 
-def apply(simulated_pod: SimulatedPod) -> subprocess.CompletedProcess[str]:
+def run_apply_job(simulated_pod: SimulatedPod) -> subprocess.CompletedProcess[str]:
     """Run the command of the Job's container with the worker's local address."""
     pod = simulated_pod.pod
     [container] = pod.rendered.one("Job")["spec"]["template"]["spec"]["containers"]
     for name, text in pod.rendered.one("ConfigMap", "-connectors")["data"].items():
         pod.write(f"/etc/kraal/connectors/{name}", text)
-    given = {each["name"]: value(pod, each) for each in container["env"]}
+    variables = {variable["name"]: read_variable(pod, variable) for variable in container["env"]}
     port = pod.rendered.worker["ports"][0]["containerPort"]
-    assert given["KRAAL_URL"] == f"https://r-kraal.{NAMESPACE}.svc.cluster.local:{port}"
+    assert variables["KRAAL_URL"] == f"https://r-kraal.{NAMESPACE}.svc.cluster.local:{port}"
     command = [sys.executable, "-c", RUN, *map(pod.localize, container["args"])]
     return subprocess.run(
-        command, env=environment({**given, "KRAAL_URL": f"https://127.0.0.1:{port}"}),
-        capture_output=True, text=True, check=False, timeout=UP_S,
+        command, env=environment({**variables, "KRAAL_URL": f"https://127.0.0.1:{port}"}),
+        capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S,
     )  # fmt: skip
 
 
-def value(pod: Pod, variable: Object) -> str:
-    """Return the value of an environment variable, a literal or a key of the client's Secret."""
+def read_variable(pod: Pod, variable: Object) -> str:
+    """Return the value of an environment variable, which is a literal or a key of the client's Secret."""
     if "value" in variable:
         return pod.localize(variable["value"])
     reference = variable["valueFrom"]["secretKeyRef"]
@@ -120,9 +120,11 @@ def test_chart_worker_applies_connectors_and_stops_within_the_grace_period(
     simulated_pod: SimulatedPod,
 ) -> None:
     assert "Connection refused" in simulated_pod.probe().stderr
-    wait_until("the worker is ready", simulated_pod.is_ready, timeout_s=UP_S)
-    done = apply(simulated_pod)
-    assert (done.returncode, done.stdout.split("\n")[0]) == (0, "lines created"), done.stdout + done.stderr
+    wait_until("the worker is ready", simulated_pod.is_ready, timeout_s=START_TIMEOUT_S)
+    result = run_apply_job(simulated_pod)
+    assert (result.returncode, result.stdout.split("\n")[0]) == (0, "lines created"), (
+        result.stdout + result.stderr
+    )
     data = simulated_pod.pod.local_path("/var/lib/kraal/data")
     assert len(list(data.rglob("kraal-*"))) == 1
     simulated_pod.pod.write("/etc/kraal/client/password", "bad password")

@@ -1,4 +1,4 @@
-"""Rules and dashboard on a real Prometheus server that scrapes a real worker."""
+"""Tests for rules and dashboard on a real Prometheus server that scrapes a real worker."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 WAIT_S: Final = 30.0
 VARIABLES: Final = {"$job": "kraal", "$instance": ".*", "$connector": ".*", "$__rate_interval": "10s"}
 CONDITION: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
-"""Suffix of an expression that makes results empty despite existing series, or the reverse."""
+"""Matches suffixes that make the result empty although series exist, or the reverse."""
 EMPTY: Final = re.compile(
     r"kraal_jvm_|debezium_"  # only with Java plugins
     r"|absent\("  # the worker responds
     r"|kraal_part_down"  # all components are up
     r'|kafka_connect_connector_metrics\{[^}]*status="failed"'  # only a task has failed
 )
-"""Expressions without results in this scenario."""
-LINT: Final = 3
+"""Matches expressions without results in this scenario."""
+LINT_EXIT_CODE: Final = 3
 """Exit code of promtool for valid metrics with lint warnings."""
-CRITICIZED: Final = re.compile(r"kafka_connect_|kraal_task_(last_batch_age|next_restart_timestamp)_ms ")
-"""Metric names that are Connect's own, or in milliseconds like Connect's."""
+LINTED_NAMES: Final = re.compile(r"kafka_connect_|kraal_task_(last_batch_age|next_restart_timestamp)_ms ")
+"""Matches metric names of Connect, and of Kraal's metrics in milliseconds."""
 
 
 def test_rule_files_are_valid_and_every_alert_fires() -> None:
     for command in (["check", "config", str(CONFIG)], ["test", "rules", str(RULES.with_suffix(".test.yml"))]):
-        done = promtool(*command)
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = promtool(*command)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_compose_configuration_is_valid_with_the_mounted_rules(tmp_path: Path) -> None:
     root = DEPLOY.parent
     compose = yaml.safe_load((root / "compose.yaml").read_text(encoding="utf-8"))
     for mount in compose["services"]["prometheus"]["volumes"]:
-        source, place, *_ = mount.split(":")
-        if place.startswith("/etc/prometheus/"):
-            shutil.copyfile(root / source, tmp_path / Path(place).name)
-    done = promtool("check", "config", str(tmp_path / "prometheus.yml"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 rule files found" in done.stdout
+        source, target, *_ = mount.split(":")
+        if target.startswith("/etc/prometheus/"):
+            shutil.copyfile(root / source, tmp_path / Path(target).name)
+    result = promtool("check", "config", str(tmp_path / "prometheus.yml"))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 rule files found" in result.stdout
 
 
 def test_worker_exports_all_metrics_in_rules_and_dashboard(
@@ -73,27 +73,32 @@ def test_worker_exports_all_metrics_in_rules_and_dashboard(
         "dead", {**pipe.sink_config, **dead_letters(), "name": "dead", "file": str(tmp_path / "dead")}
     )
     worker.wait_for_states("failing", ["RUNNING", "FAILED"])
-    with prometheus(config_for(worker.url, tmp_path)) as server:
-        shown = sum_of(server, "kafka_connect_task_error_metrics_deadletterqueue_produce_requests")
-        wait_until("the counters were scraped", lambda: shown() == 0, timeout_s=WAIT_S)
+    with prometheus(write_config(worker.url, tmp_path)) as server:
+        dead_letter_count = make_sum_query(
+            server, "kafka_connect_task_error_metrics_deadletterqueue_produce_requests"
+        )
+        wait_until("the counters were scraped", lambda: dead_letter_count() == 0, timeout_s=WAIT_S)
         pipe.write(100)
-        wait_until("dead letters were scraped", lambda: shown() == 100, timeout_s=WAIT_S)
-        written = sum_of(server, "kafka_connect_sink_task_metrics_sink_record_send_total")
-        wait_until("records of the sink were scraped", lambda: written() == 100, timeout_s=WAIT_S)
+        wait_until("dead letters were scraped", lambda: dead_letter_count() == 100, timeout_s=WAIT_S)
+        sent_count = make_sum_query(server, "kafka_connect_sink_task_metrics_sink_record_send_total")
+        wait_until("records of the sink were scraped", lambda: sent_count() == 100, timeout_s=WAIT_S)
         expected = {"KraalDeadLetters": "firing", "KraalTaskFailed": "pending"}
         wait_until("the rules were evaluated", lambda: server.alerts() == expected, timeout_s=WAIT_S)
         assert server.rule_problems() == {}
-        queries = [CONDITION.sub("", each) for each in (*alerts(), *dashboard())]
+        queries = [
+            CONDITION.sub("", expression)
+            for expression in (*list_rule_expressions(), *list_dashboard_expressions())
+        ]
         assert len(queries) > 70
-        assert [each for each in queries if not server.query(each) and not EMPTY.search(each)] == []
+        assert [query for query in queries if not server.query(query) and not EMPTY.search(query)] == []
     lint = promtool("check", "metrics", text=httpx2.get(f"{worker.url}/metrics").text)
-    assert lint.returncode == LINT, lint.stderr
-    assert [line for line in lint.stderr.splitlines() if not CRITICIZED.match(line)] == []
+    assert lint.returncode == LINT_EXIT_CODE, lint.stderr
+    assert [line for line in lint.stderr.splitlines() if not LINTED_NAMES.match(line)] == []
     pipe.delete()
 
 
 def dead_letters() -> dict[str, str]:
-    """Return settings with which each line, which is not JSON, becomes a dead letter."""
+    """Return settings with which each line becomes a dead letter, because the lines are not JSON."""
     queue = "errors.deadletterqueue.topic."
     return {
         "value.converter": JSON,
@@ -103,8 +108,8 @@ def dead_letters() -> dict[str, str]:
     }
 
 
-def config_for(url: str, directory: Path) -> Path:
-    """Write the shipped configuration with other targets and intervals, next to its rules."""
+def write_config(url: str, directory: Path) -> Path:
+    """Write the shipped configuration with the worker as target and short intervals."""
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(CONFIG.parent / name) for name in config["rule_files"]]
@@ -115,29 +120,29 @@ def config_for(url: str, directory: Path) -> Path:
     return path
 
 
-def sum_of(server: Prometheus, metric: str) -> Callable[[], float | None]:
-    """Return a function that queries the sum of a metric; it returns None if there is no series."""
+def make_sum_query(server: Prometheus, metric: str) -> Callable[[], float | None]:
+    """Return a function that queries the sum of a metric. The function returns None if there is no series."""
 
-    def ask() -> float | None:
-        found = server.query(f"sum({metric})")
-        return float(found[0]["value"][1]) if found else None
+    def query_sum() -> float | None:
+        series = server.query(f"sum({metric})")
+        return float(series[0]["value"][1]) if series else None
 
-    return ask
+    return query_sum
 
 
-def alerts() -> Iterator[str]:
-    """Yield the expressions of the rules."""
+def list_rule_expressions() -> Iterator[str]:
+    """Yield the expressions of all rules."""
     for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]:
         for rule in group["rules"]:
             yield rule["expr"]
 
 
-def dashboard() -> Iterator[str]:
+def list_dashboard_expressions() -> Iterator[str]:
     """Yield the expressions of the dashboard, with values for its variables."""
     board = json.loads((DEPLOY / "grafana" / "kraal.json").read_text(encoding="utf-8"))
-    found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
-    found += [each["expr"] for each in board["annotations"]["list"] if "expr" in each]
-    for each in found:
+    expressions = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    expressions += [annotation["expr"] for annotation in board["annotations"]["list"] if "expr" in annotation]
+    for expression in expressions:
         for variable, value in VARIABLES.items():
-            each = each.replace(variable, value)  # noqa: PLW2901
-        yield each
+            expression = expression.replace(variable, value)  # noqa: PLW2901
+        yield expression

@@ -1,4 +1,4 @@
-"""The systemd unit: valid, hardened, and consistent with a worker's timeouts and exit codes."""
+"""Tests that the systemd unit is valid, hardened, and consistent with a worker's timeouts and exit codes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may b
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNIT = (FOLDER / "kraal@.service").read_text(encoding="utf-8")
-EXPOSURE = 20
-"""Exposure level in tenths; a unit without any restriction has 10.0."""
+MAX_EXPOSURE = 20
+"""Maximum exposure level in tenths. A unit without any restriction has 100 (10.0)."""
 GRACEFUL_S = 5
 """Default of task.shutdown.graceful.timeout.ms."""
 
@@ -52,8 +52,8 @@ def unit(tmp_path: Path) -> Path:
 
 
 def test_systemd_accepts_every_setting(unit: Path) -> None:
-    done = run("systemd-analyze", "verify", "--man=no", str(unit))
-    assert (done.returncode, [line for line in done.stderr.splitlines() if "kraal" in line]) == (0, [])
+    result = run("systemd-analyze", "verify", "--man=no", str(unit))
+    assert (result.returncode, [line for line in result.stderr.splitlines() if "kraal" in line]) == (0, [])
 
 
 def test_systemd_reports_an_unknown_setting(unit: Path) -> None:
@@ -64,10 +64,15 @@ def test_systemd_reports_an_unknown_setting(unit: Path) -> None:
 
 
 def test_unit_is_hardened(unit: Path) -> None:
-    done = run(
-        "systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager", str(unit)
+    result = run(
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        f"--threshold={MAX_EXPOSURE}",
+        "--no-pager",
+        str(unit),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_unit_permits_jit_compilation_and_reading_machine_size() -> None:
@@ -91,17 +96,17 @@ def test_unit_restarts_after_retriable_failures_only() -> None:
 
 
 def test_user_and_config_directory_are_created(tmp_path: Path) -> None:
-    for each in ("etc", "run"):
-        (tmp_path / each).mkdir()
-    made = run("systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "kraal.sysusers"))
-    assert made.returncode == 0, made.stderr
+    for directory in ("etc", "run"):
+        (tmp_path / directory).mkdir()
+    result = run("systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "kraal.sysusers"))
+    assert result.returncode == 0, result.stderr
     [user] = (tmp_path / "etc/passwd").read_text(encoding="utf-8").splitlines()
     assert (user.split(":")[0], user.split(":")[6]) == (settings("User")[0], "/usr/sbin/nologin")
     config = tmp_path / "etc/kraal/orders.properties"
     config.parent.mkdir()
     config.write_text("", encoding="utf-8")
-    made = run("systemd-tmpfiles", "--create", f"--root={tmp_path}", str(FOLDER / "kraal.tmpfiles"))
-    assert made.returncode == 0, made.stderr
+    result = run("systemd-tmpfiles", "--create", f"--root={tmp_path}", str(FOLDER / "kraal.tmpfiles"))
+    assert result.returncode == 0, result.stderr
     modes = [f"{path.stat().st_mode & 0o7777:o}" for path in (config.parent, config)]
     assert modes == ["750", "640"]
 

@@ -1,4 +1,4 @@
-"""Traces that a real worker sends to a collector."""
+"""Tests for traces that a real worker sends to a collector."""
 
 from __future__ import annotations
 
@@ -28,32 +28,34 @@ def test_every_batch_of_a_pipeline_is_a_trace(
     pipe.create()
     worker.wait_until("both files were equal", pipe.is_through_exactly)
 
-    def records(connector: str) -> int:
-        found = [attributes(span) for span in traces.spans if span.name == "batch"]
+    def count_records(connector: str) -> int:
+        batches = [read_attributes(span) for span in traces.spans if span.name == "batch"]
         return sum(
-            int(each["kraal.records.written"]) for each in found if each["kraal.connector"] == connector
+            int(batch["kraal.records.written"]) for batch in batches if batch["kraal.connector"] == connector
         )
 
     worker.wait_until(
-        "traces of all records arrived", lambda: records(pipe.source) == records(pipe.sink) == 100
+        "traces of all records arrived", lambda: count_records(pipe.source) == count_records(pipe.sink) == 100
     )
     pipe.delete()
     for connector, phases in ((pipe.source, {"poll", "write", "commit"}), (pipe.sink, {"write", "commit"})):
         for batch in traces.spans:
-            if batch.name == "batch" and attributes(batch)["kraal.connector"] == connector:
-                inside = [span for span in traces.spans if span.parent_span_id == batch.span_id]
-                assert {span.name for span in inside} == phases
-                assert sum(length(span) for span in inside) <= length(batch) + 10_000_000
-    assert {each["service.name"] for each in traces.resources} == {"kraal"}
-    assert {each["service.instance.id"] for each in traces.resources} == {worker.url.removeprefix("http://")}
+            if batch.name == "batch" and read_attributes(batch)["kraal.connector"] == connector:
+                children = [span for span in traces.spans if span.parent_span_id == batch.span_id]
+                assert {span.name for span in children} == phases
+                assert sum(duration_ns(span) for span in children) <= duration_ns(batch) + 10_000_000
+    assert {resource["service.name"] for resource in traces.resources} == {"kraal"}
+    assert {resource["service.instance.id"] for resource in traces.resources} == {
+        worker.url.removeprefix("http://")
+    }
 
 
-def attributes(span: Span) -> dict[str, str]:
+def read_attributes(span: Span) -> dict[str, str]:
     """Return the attributes of a span as text."""
-    values = {each.key: each.value for each in span.attributes}
+    values = {attribute.key: attribute.value for attribute in span.attributes}
     return {key: value.string_value or str(value.int_value) for key, value in values.items()}
 
 
-def length(span: Span) -> int:
+def duration_ns(span: Span) -> int:
     """Return the duration of a span in nanoseconds."""
     return span.end_time_unix_nano - span.start_time_unix_nano

@@ -1,4 +1,4 @@
-"""What the image keeps of Spark: every format of SparkSource and SparkSink in a container, and what Spark documents."""
+"""Tests that the container image supports every format of SparkSource and SparkSink and keeps what Spark documents."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.tools.image.worker import STRING, copy_files, make_writable_directory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first test builds the image
 
-UP_S: Final = 240.0
-READ_S: Final = 30.0
-CHECK_S: Final = 1500.0
+TIMEOUT_S: Final = 240.0
+READ_TIMEOUT_S: Final = 30.0
+CHECK_TIMEOUT_S: Final = 1500.0
 COUNT: Final = 200
 BUCKET: Final = "image"
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -49,50 +49,54 @@ SINK: Final = {
     "connector.class": "SparkSink",
     "consumer.override.auto.offset.reset": "earliest",
 }
-EXAMPLES: Final = 500
-"""Spark 4.2 has some more."""
+MIN_EXAMPLES: Final = 500
+"""Minimum number of documented examples; Spark 4.2 has a few more."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A worker in a container, with what its connectors reach."""
+    """A worker in a container, and the services that its connectors use."""
 
     rest: Rest
     kafka: Broker
     data: Path
-    """In the container it is /data."""
+    """Mounted at /data in the container."""
     store: S3Server
     database: PostgreSQL
 
     def produce(self, topic: str, values: Sequence[object]) -> None:
-        """Make a topic of JSON values."""
+        """Create a topic with JSON values."""
         create_topic(self.kafka.bootstrap, topic)
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap})
         for value in values:
             producer.produce(topic, json.dumps(value))
-        assert producer.flush(READ_S) == 0
+        assert producer.flush(READ_TIMEOUT_S) == 0
 
     def values(self, topic: str) -> list[Any]:
         """Return the JSON values of a topic."""
-        found = read_topic(self.kafka.bootstrap, topic, timeout_s=READ_S)
-        return [json.loads(record.value or b"null") for record in found]
+        records = read_topic(self.kafka.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
+        return [json.loads(record.value or b"null") for record in records]
 
     def wait(self, name: str, done: Callable[[], bool]) -> None:
-        """Wait until something is done by a connector. Raises ScriptFailed when it fails."""
-        wait_until(f"{name} had worked", lambda: self.rest.is_running(name) and done(), timeout_s=UP_S)
+        """Wait until a connector runs and a condition holds. Raises ScriptFailed if the connector fails."""
+        wait_until(
+            f"{name} had processed its records",
+            lambda: self.rest.is_running(name) and done(),
+            timeout_s=TIMEOUT_S,
+        )
 
     def round_trip(self, name: str, sink: Mapping[str, str], source: Mapping[str, str]) -> list[Any]:
-        """Write `ROWS` by one connector and return what another has read of it, in the order of `id`."""
-        there, back = f"{name}-there", f"{name}-back"
-        self.produce(there, ROWS)
-        create_topic(self.kafka.bootstrap, back)
-        self.rest.create(there, {**SINK, "topics": there, **sink})
-        self.wait(there, lambda: sum(self.rest.metrics(SENT.format(there))) == COUNT)
-        self.rest.create(back, {**SOURCE, "topic": back, **source})
-        self.wait(back, lambda: len(self.values(back)) >= COUNT)
-        for each in (there, back):
-            self.rest.delete(each)
-        return sorted(self.values(back), key=lambda value: int(value["id"]))
+        """Write `ROWS` with one connector; return the rows that another connector reads, in the order of `id`."""
+        sink_name, source_name = f"{name}-there", f"{name}-back"
+        self.produce(sink_name, ROWS)
+        create_topic(self.kafka.bootstrap, source_name)
+        self.rest.create(sink_name, {**SINK, "topics": sink_name, **sink})
+        self.wait(sink_name, lambda: sum(self.rest.metrics(SENT.format(sink_name))) == COUNT)
+        self.rest.create(source_name, {**SOURCE, "topic": source_name, **source})
+        self.wait(source_name, lambda: len(self.values(source_name)) >= COUNT)
+        for connector in (sink_name, source_name):
+            self.rest.delete(connector)
+        return sorted(self.values(source_name), key=lambda value: int(value["id"]))
 
 
 SENT: Final = 'kafka_connect_sink_task_metrics_sink_record_send_total{{connector="{}",task="0"}}'
@@ -123,7 +127,7 @@ def scene(image: str, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -
         etc = write_properties(home / "etc", kafka, port, settings)
         config = {**plain.config, "Env": [*plain.config["Env"], "PYTHONPATH=/python"]}
         with replace(plain, config=config).run_entry_point({**mounts, etc: "/etc/kraal"}):
-            wait_until("the worker is healthy", rest.is_healthy, timeout_s=UP_S)
+            wait_until("the worker is healthy", rest.is_healthy, timeout_s=TIMEOUT_S)
             yield Scene(rest, kafka, data, store, database)
 
 
@@ -131,26 +135,26 @@ def scene(image: str, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -
     ("spark_format", "codec"),
     [("json", "gzip"), ("csv", "bzip2"), ("parquet", "zstd"), ("orc", "zlib"), ("orc", "zstd")],
 )
-def test_files_of_each_format(scene: Scene, spark_format: str, codec: str) -> None:
+def test_files_of_each_format_are_written_and_read(scene: Scene, spark_format: str, codec: str) -> None:
     name = f"{spark_format}-{codec}"
     files = {"spark.format": spark_format, "path": f"/data/{name}", "spark.option.compression": codec}
     reading = files if spark_format in {"parquet", "orc"} else {**files, **SCHEMA}
     assert scene.round_trip(name, {**files, **SCHEMA}, reading) == ROWS
 
 
-def test_files_of_text(scene: Scene) -> None:
+def test_text_files_are_written_and_read(scene: Scene) -> None:
     files = {"spark.format": "text", "path": "/data/text", "spark.option.compression": "gzip"}
     assert scene.round_trip("text", files, {**files, "value.converter": STRING}) == ROWS
 
 
-def test_objects_of_a_store(scene: Scene) -> None:
+def test_objects_are_written_and_read(scene: Scene) -> None:
     objects = {"spark.format": "parquet", "path": f"s3a://{BUCKET}/rows"}
     assert scene.round_trip("objects", {**objects, **SCHEMA}, objects) == ROWS
     assert scene.store.names(BUCKET, "rows/") != []
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_tables_of_postgresql(scene: Scene, guarantee: str) -> None:
+def test_postgresql_tables_are_written_and_read(scene: Scene, guarantee: str) -> None:
     table = f"rows_{guarantee}"
     scene.database.ask(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT)")
     common = {"spark.format": "jdbc", **scene.database.options}
@@ -159,7 +163,7 @@ def test_tables_of_postgresql(scene: Scene, guarantee: str) -> None:
     assert scene.round_trip(guarantee.replace("_", "-"), sink, source) == ROWS
 
 
-def test_python_data_sources(scene: Scene) -> None:
+def test_python_data_sources_write_and_read(scene: Scene) -> None:
     limit, folder = scene.data / "limit", make_writable_directory(scene.data / "folder")
     limit.write_text(str(COUNT), encoding="ascii")
     sink = {
@@ -176,13 +180,13 @@ def test_python_data_sources(scene: Scene) -> None:
         "transforms.sql.type": "SQL",
         "transforms.sql.expressions": "n AS id, concat('n', CAST(n AS STRING)) AS name",
     }
-    found = scene.round_trip("python", sink, source)
-    assert [{"id": value["id"], "name": value["name"]} for value in found] == ROWS
+    rows = scene.round_trip("python", sink, source)
+    assert [{"id": value["id"], "name": value["name"]} for value in rows] == ROWS
     lines = [line for file in folder.iterdir() for line in file.read_text("utf-8").splitlines()]
     assert sorted(lines) == sorted(str((row["id"], row["name"])) for row in ROWS)
 
 
-def test_a_stream_with_a_checkpoint(scene: Scene) -> None:
+def test_stream_commits_to_its_checkpoint(scene: Scene) -> None:
     topic = "ticks"
     create_topic(scene.kafka.bootstrap, topic)
     stream = {
@@ -203,19 +207,19 @@ def test_image_contains_every_documented_spark_feature(image: str, tmp_path: Pat
     home = tmp_path / "container"
     home.mkdir()
     mounts = {check: "/check", make_writable_directory(tmp_path / "data"): "/data"}
-    with container(image, home) as made:
-        done = subprocess.run(
-            made.command(["python3", "/check/spark_check.py", "/data"], mounts, entry=False),
-            env=environment(), capture_output=True, text=True, check=False, timeout=CHECK_S,
+    with container(image, home) as check_container:
+        result = subprocess.run(
+            check_container.command(["python3", "/check/spark_check.py", "/data"], mounts, entry=False),
+            env=environment(), capture_output=True, text=True, check=False, timeout=CHECK_TIMEOUT_S,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-5000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["missing"], found["failed"]) == ([], [])
-    assert found["examples"] > EXAMPLES
+    assert result.returncode == 0, result.stderr[-5000:]
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert (report["missing"], report["failed"]) == ([], [])
+    assert report["examples"] > MIN_EXAMPLES
 
 
-def test_everything_of_the_packages_that_is_kept_can_be_imported(image: str, tmp_path: Path) -> None:
-    """Shared libraries, also those that were stripped of their symbols."""
+def test_extension_modules_can_be_imported(image: str, tmp_path: Path) -> None:
+    """The modules load shared libraries, some of which were stripped of their symbols."""
     names = (
         "pyarrow.parquet", "pyarrow.parquet.encryption", "pyarrow.orc", "pyarrow.csv", "pyarrow.json",
         "pyarrow.compute", "pyarrow.dataset", "pyarrow.feather", "pyarrow.fs", "pyarrow.acero", "pyarrow.substrait",
@@ -223,6 +227,6 @@ def test_everything_of_the_packages_that_is_kept_can_be_imported(image: str, tmp
         "cryptography.x509", "confluent_kafka.schema_registry", "psutil", "pyspark.sql.functions",
         "pyspark.sql.streaming", "pyspark.sql.datasource", "pyspark.sql.avro.functions", "pyspark.pipelines.api",
     )  # fmt: skip
-    with container(image, tmp_path) as made:
-        done = made.run("python3", "-c", f"import {', '.join(names)}")
-    assert done.returncode == 0, done.stderr
+    with container(image, tmp_path) as image_container:
+        result = image_container.run("python3", "-c", f"import {', '.join(names)}")
+    assert result.returncode == 0, result.stderr

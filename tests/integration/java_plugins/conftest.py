@@ -18,33 +18,33 @@ from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS,
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
-FORMER = "connect-4.3"
-"""The jars of Kafka 4.3, before KAFKA-20297 moved classes."""
-GENERATIONS = {"before44": FORMER, "since44": "connect"}
-"""Plugins that use moved classes, and the jars with which they are built."""
+JARS_BEFORE_44 = "connect-4.3"
+"""The jars of Kafka 4.3, the last release before KAFKA-20297 moved classes."""
+GENERATIONS = {"before44": JARS_BEFORE_44, "since44": "connect"}
+"""Maps each plugin that uses moved classes to the jars that it is built with."""
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the plugins of the tests: Kafka's, those in `java/src`, and transforms.
 
-    Some are of an older version of Kafka than the workers, or built with one, and use classes that have moved since.
+    Some plugins are from or for an older version of Kafka than the workers, and use classes that have moved since.
     """
     directory = tmp_path_factory.mktemp("plugins")
     for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS, *GENERATIONS):
         (directory / plugin).mkdir()
-    jars = {path.name.split("__")[1]: path for path in ensure(FORMER)}
+    jars = {path.name.split("__")[1]: path for path in ensure(JARS_BEFORE_44)}
     shutil.copy(jars["connect-file"], directory / "file")
-    compile_jar(JAVA / "faulty", ensure(FORMER), directory / "faulty" / "faulty.jar")
-    another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
+    compile_jar(JAVA / "faulty", ensure(JARS_BEFORE_44), directory / "faulty" / "faulty.jar")
+    other_clients = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
-        another, directory / "faulty"
+        other_clients, directory / "faulty"
     )  # plugins may bundle other versions of Kafka's clients, which must not be used
     (tests,) = ensure("connect-tests")
     move_connectors(tests, directory / "tests" / "moved.jar")
     for number, jar in enumerate(ensure("connect-tools")):
         move_connectors(jar, directory / "tests" / f"tools-{number}.jar", {} if number else TOOLS)
-    for jar in (jars["kafka-server-common"], *ensure("junit")):  # their dependencies
+    for jar in (jars["kafka-server-common"], *ensure("junit")):  # dependencies of the connectors
         shutil.copy(jar, directory / "tests")
     for jar in ensure("transforms"):
         shutil.copy(jar, directory / "transforms")
@@ -59,8 +59,8 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for version in VERSIONS:
         versioned = directory / version / "versioned.jar"
         compile_jar(JAVA / "versioned", ensure("connect"), versioned)
-        with zipfile.ZipFile(versioned, "a") as opened:
-            opened.writestr("version.txt", version)
+        with zipfile.ZipFile(versioned, "a") as archive:
+            archive.writestr("version.txt", version)
     return directory
 
 
@@ -92,7 +92,7 @@ def cluster(
 def blocked_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run another cluster of one worker, for tests that leave blocked plugins behind; it detects stalls quickly."""
+    """Run a cluster of one worker for tests that leave plugins blocked. The worker detects stalls after two seconds."""
     properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M", "task.stall.timeout.ms": "2000"}
     with kraal_worker(tmp_path_factory.mktemp("blocked"), kafka.bootstrap, properties) as cluster:
         yield cluster

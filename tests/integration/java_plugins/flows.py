@@ -30,21 +30,21 @@ TRANSFORMS = [
     f"{TRANSFORMS_PACKAGE}.ExtractTimestamp$Value",
     *(f"{TRANSFORMS_PACKAGE}.{name}${of}" for name in TRANSFORMS_OF_BOTH for of in ("Key", "Value")),
 ]
-"""All of `kafka-connect-transform-common`."""
+"""All transforms of `kafka-connect-transform-common`."""
 VERSIONED = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
-OWN = ("io.confluent.connect.", "kraal.transforms.")
+KRAAL_ONLY = ("io.confluent.connect.", "kraal.transforms.")
 """The name prefixes of Kraal's plugins that Kafka does not have."""
 RUNNING = ["RUNNING", "RUNNING"]
 PLUGINS = "kafka_connect_plugins_"
 
 
-def unique_name(what: str) -> str:
-    """Return a unique name."""
-    return f"{what}-{uuid.uuid4().hex[:8]}"
+def unique_name(prefix: str) -> str:
+    """Return the prefix with a random suffix."""
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> 
 
 @contextmanager
 def kraal_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
-    """Run a Kraal worker with Java plugins in its own group; check that it and its JVMs exit cleanly."""
+    """Run a Kraal worker with Java plugins in its own group; check that the worker and its JVMs exit cleanly."""
     cluster = ProcessCluster(directory=directory, bootstrap=bootstrap, properties=properties)
     try:
         cluster.start(1)
@@ -92,8 +92,8 @@ def java_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) 
 
 def append(file: Path, *lines: str) -> None:
     """Append lines to a file."""
-    with file.open("a", encoding="utf-8") as opened:
-        opened.writelines(f"{line}\n" for line in lines)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
 
 
 def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) -> None:
@@ -104,53 +104,56 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
 
 
 def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
-    """Return a source's keys and values in the offsets topic, in order, with NAME in place of its name."""
+    """Return a source's keys and values in the offsets topic, in order. NAME replaces the source's name."""
     return [
-        (each.key.replace(name.encode(), b"NAME"), each.value)
-        for each in side.records(side.alive[0].properties["offset.storage.topic"])
-        if each.key is not None and each.key.startswith(f'["{name}",'.encode())
+        (record.key.replace(name.encode(), b"NAME"), record.value)
+        for record in side.records(side.alive[0].properties["offset.storage.topic"])
+        if record.key is not None and record.key.startswith(f'["{name}",'.encode())
     ]
 
 
 def list_plugins(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
-    """Return the entries of these plugins in a worker's plugin listing, in its order."""
-    return [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
+    """Return the entries of these plugins in a worker's plugin listing, in the order of the listing."""
+    return [plugin for plugin in worker.get("/connector-plugins").body if plugin["class"] in plugins]
 
 
 def describe_keys(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
     """Return the descriptions of a plugin's keys, without the documentation of the framework's keys."""
     response = worker.get(f"/connector-plugins/{plugin}/config")
     assert response.status == 200, response
-    own = [each["name"] for each in response.body].index("name")  # the framework's keys follow the plugin's
-    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(response.body)]
+    # The framework's keys follow the plugin's.
+    own_count = [key["name"] for key in response.body].index("name")
+    return [key | ({} if at < own_count else {"documentation": ""}) for at, key in enumerate(response.body)]
 
 
 def validate_config(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
     """Return the validation result of a config by key, without the differences that docs/compat.md permits.
 
-    These are the order of keys and groups, documentation, and Kraal's own plugins in recommended values.
+    The differences are the order of keys and groups, documentation, and Kraal's own plugins in recommended values.
     """
     path = f"/connector-plugins/{config['connector.class']}/config/validate"
     response = worker.put(path, {"name": "any", **config})
     assert response.status == 200, response
     configs: dict[str, Any] = {}
-    for each in response.body["configs"]:
-        if each["value"]:  # Java returns null for keys that a connector's `validate` does not return
-            each["definition"]["documentation"] = ""
-            values = each["value"]["recommended_values"]
-            each["value"]["recommended_values"] = [value for value in values if not value.startswith(OWN)]
-            configs[each["value"]["name"]] = each
+    for entry in response.body["configs"]:
+        if entry["value"]:  # Java returns null for keys that a connector's `validate` does not return
+            entry["definition"]["documentation"] = ""
+            values = entry["value"]["recommended_values"]
+            entry["value"]["recommended_values"] = [
+                value for value in values if not value.startswith(KRAAL_ONLY)
+            ]
+            configs[entry["value"]["name"]] = entry
     return {**response.body, "configs": configs, "groups": sorted(response.body["groups"])}
 
 
 def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:
-    """Return whether a connector and its task have restarted `times` times, and now have this state."""
+    """Return whether a connector and its task have restarted `times` times and are now in `state`."""
     states: dict[str, list[str]] = {f"status-connector-{name}": [], f"status-task-{name}-0": []}
-    for each in side.records(side.alive[0].properties["status.storage.topic"]):
-        key = (each.key or b"").decode()
-        if key in states and each.value is not None:
-            states[key].append(json.loads(each.value)["state"])
-    return all(had.count("RESTARTING") == times and had[-1] == state for had in states.values())
+    for record in side.records(side.alive[0].properties["status.storage.topic"]):
+        key = (record.key or b"").decode()
+        if key in states and record.value is not None:
+            states[key].append(json.loads(record.value)["state"])
+    return all(history.count("RESTARTING") == times and history[-1] == state for history in states.values())
 
 
 def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
@@ -165,36 +168,36 @@ def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
 
 
 def plugin_jvm(worker: WorkerProcess, connector: str = "") -> psutil.Process:
-    """Return a connector's own JVM, or the shared JVM. Raises AssertionError if it is not running."""
+    """Return a connector's own JVM, or the shared JVM. Raises AssertionError if that JVM is not running."""
     jvms = plugin_jvms(worker)
     assert connector in jvms, f"only {list(jvms)} have a JVM"
     return jvms[connector]
 
 
-def threads(pid: int) -> set[str]:
+def thread_names(pid: int) -> set[str]:
     """Return the names of a process's threads, truncated to 15 bytes."""
     names = set()
-    for each in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):  # the thread has exited meanwhile
-            names.add((each / "comm").read_text().strip())
+    for path in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # the thread has exited
+            names.add((path / "comm").read_text().strip())
     return names
 
 
-def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
-    """Return the numbers that the faulty source has written."""
-    return [int(each) for each in cluster.values(topic) if each is not None]
+def read_numbers(cluster: ProcessCluster, topic: str) -> list[int]:
+    """Return the numbers that a faulty source has written to a topic."""
+    return [int(value) for value in cluster.values(topic) if value is not None]
 
 
 def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
-    """Wait until the topic contains more numbers than before."""
-    last = max(numbers(cluster, topic), default=0)
+    """Wait until a faulty source has written more than 50 further numbers."""
+    last = max(read_numbers(cluster, topic), default=0)
     cluster.alive[0].wait_until(
-        "more numbers arrived", lambda: max(numbers(cluster, topic), default=0) > last + 50
+        "more numbers arrived", lambda: max(read_numbers(cluster, topic), default=0) > last + 50
     )
 
 
 def wait_for_plugins(worker: WorkerProcess) -> None:
-    """Wait until the JVM of Java plugins is up."""
+    """Wait until the JVM of Java plugins is ready."""
     worker.wait_until("Java plugins were ready", lambda: "Java plugins are ready" in worker.log_text())
 
 
@@ -205,24 +208,27 @@ def scrape(worker: WorkerProcess) -> Scraped:
     return scraped(response.text)
 
 
-def starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
+def read_starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
     """Return the number of starts of a faulty source and of its tasks from `/metrics`."""
     metrics = scrape(worker)
-    both = (metrics.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
+    families = (metrics.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
     return {
-        labels: number for each in both for labels, number in each.items() if ("connector", name) in labels
+        labels: number
+        for family in families
+        for labels, number in family.items()
+        if ("connector", name) in labels
     }
 
 
-def restart(cluster: ProcessCluster, name: str) -> None:
+def restart_and_wait(cluster: ProcessCluster, name: str) -> None:
     """Restart a faulty source with its tasks, and wait until all have restarted."""
     worker = cluster.alive[0]
-    before = starts(worker, name)
+    before = read_starts(worker, name)
     assert before, f"{name} must be running"
 
     def has_restarted() -> bool:
-        now = starts(worker, name)
-        return now.keys() == before.keys() and all(now[each] > before[each] for each in now)
+        counts = read_starts(worker, name)
+        return counts.keys() == before.keys() and all(counts[key] > before[key] for key in counts)
 
     cluster.restart(name)
     worker.wait_until(f"{name} had restarted", has_restarted)

@@ -1,7 +1,8 @@
-"""The connectors of Kafka's own tests as plugins, and its verifiable ones.
+"""Builds plugins from the connectors of Kafka's own tests and from its verifiable connectors.
 
-They are in `org.apache.kafka.connect`, where Connect isolates only its own plugins, so it would look for them on the
-class path. Here they are moved to another package, as a build does when it shades a library: their code is unchanged.
+The connectors are in `org.apache.kafka.connect`. Connect does not isolate test classes in this package, but loads them
+from the class path. Therefore they are moved to another package, as build tools do to shade a library. Their code is
+unchanged.
 """
 
 from __future__ import annotations
@@ -72,18 +73,18 @@ _SIZES: Final = {
     19: 2,
     20: 2,
 }
-"""The size of a constant after its tag, in bytes. Source: The Java Virtual Machine Specification, 4.4."""
+"""Maps a constant's tag to the size after the tag in bytes. Source: The Java Virtual Machine Specification, 4.4."""
 
 
-def move_connectors(jar: Path, made: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
-    """Write the connectors of one of the two jars to the jar `made`, with manifests of some plugins."""
-    with zipfile.ZipFile(jar) as given, zipfile.ZipFile(made, "w") as moved:
-        for name in given.namelist():
-            target = _rename_text(name.encode())
-            if name.endswith(".class") and target != name.encode():
-                moved.writestr(target.decode(), _rename_class(given.read(name)))
+def move_connectors(jar: Path, target: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
+    """Copy connectors from one jar to another, with manifests for `plugins`."""
+    with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as output:
+        for name in source.namelist():
+            new_name = _rename_text(name.encode())
+            if name.endswith(".class") and new_name != name.encode():
+                output.writestr(new_name.decode(), _rename_class(source.read(name)))
         for interface, names in plugins.items():
-            moved.writestr(f"META-INF/services/org.apache.kafka.connect.{interface}", "\n".join(names))
+            output.writestr(f"META-INF/services/org.apache.kafka.connect.{interface}", "\n".join(names))
 
 
 def _rename_text(text: bytes) -> bytes:
@@ -96,8 +97,10 @@ def _rename_class(data: bytes) -> bytes:
     (count,) = struct.unpack_from(">H", data, 8)
     *constants, end = _constants(data, count)
     pool = b"".join(
-        each if each[0] != _UTF8 else b"\1" + struct.pack(">H", len(text := _rename_text(each[3:]))) + text
-        for each in constants
+        constant
+        if constant[0] != _UTF8
+        else b"\1" + struct.pack(">H", len(text := _rename_text(constant[3:]))) + text
+        for constant in constants
     )
     return data[:10] + pool + end
 

@@ -1,4 +1,4 @@
-"""Problems reported by users of other runtimes for Connect plugins; each test cites the issue."""
+"""Tests for problems that users of other runtimes for Connect plugins have reported; each test cites the issue."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
     RUNNING,
     faulty_config,
-    numbers,
-    restart,
+    read_numbers,
+    read_starts,
+    restart_and_wait,
     scrape,
-    starts,
     unique_name,
     wait_for_plugins,
 )
@@ -30,7 +30,7 @@ from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 pytestmark = pytest.mark.ci
 
 
-def sink(topic: str, file: Path, behind: int) -> dict[str, str]:
+def sink_config(topic: str, file: Path, behind: int) -> dict[str, str]:
     return {
         "connector.class": FAULTY_SINK,
         "topics": topic,
@@ -39,7 +39,7 @@ def sink(topic: str, file: Path, behind: int) -> dict[str, str]:
     }
 
 
-def lines(file: Path) -> list[str]:
+def read_lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
@@ -49,13 +49,13 @@ def test_sink_without_commits_reads_records_again_after_a_restart(
     """datastax/pulsar#664, apache/beam#28248."""
     name, worker, file = unique_name("uncommitted"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one")
-    cluster.create(name, sink(name, file, -1))
-    worker.wait_until("the first record arrived", lambda: lines(file) == ["one"])
+    cluster.create(name, sink_config(name, file, -1))
+    worker.wait_until("the first record arrived", lambda: read_lines(file) == ["one"])
     cluster.write(name, "two")
-    worker.wait_until("the second record arrived", lambda: lines(file) == ["one", "two"])
+    worker.wait_until("the second record arrived", lambda: read_lines(file) == ["one", "two"])
     assert worker.get(f"/connectors/{name}/offsets").body == {"offsets": []}
     cluster.restart(name)
-    worker.wait_until("both records were read again", lambda: lines(file) == ["one", "two"] * 2)
+    worker.wait_until("both records were read again", lambda: read_lines(file) == ["one", "two"] * 2)
     cluster.delete(name)
 
 
@@ -63,15 +63,15 @@ def test_sink_commits_only_the_offsets_it_returns(cluster: ProcessCluster, tmp_p
     """apache/pulsar#16100."""
     name, worker, file = unique_name("behind"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one", "two", "three")
-    cluster.create(name, sink(name, file, 2))
+    cluster.create(name, sink_config(name, file, 2))
     partition = {"kafka_partition": 0, "kafka_topic": name}
     committed = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
     path = f"/connectors/{name}/offsets"
     worker.wait_until("the offset was committed", lambda: bool(worker.get(path).body == committed))
-    assert lines(file) == ["one", "two", "three"]
+    assert read_lines(file) == ["one", "two", "three"]
     cluster.restart(name)
     worker.wait_until(
-        "two records were read again", lambda: lines(file) == ["one", "two", "three", "two", "three"]
+        "two records were read again", lambda: read_lines(file) == ["one", "two", "three", "two", "three"]
     )
     cluster.delete(name)
 
@@ -115,10 +115,10 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
     worker.wait_until("records arrived", lambda: len(cluster.records(name)) > 5)
     path = f"/connectors/{name}/offsets"
     worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"]))
-    restart(cluster, name)
-    seen = len(cluster.records(name))
-    worker.wait_until("the source continued", lambda: len(cluster.records(name)) > seen + 5)
-    values = [json.loads(each.value or b"")["payload"]["number"] for each in cluster.records(name)]
+    restart_and_wait(cluster, name)
+    count = len(cluster.records(name))
+    worker.wait_until("the source continued", lambda: len(cluster.records(name)) > count + 5)
+    values = [json.loads(record.value or b"")["payload"]["number"] for record in cluster.records(name)]
     assert values == [str(number) for number in range(len(values))]
     cluster.delete(name)
 
@@ -155,9 +155,9 @@ def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
     name, worker = unique_name("restarted"), cluster.alive[0]
     cluster.create(name, faulty_config(name, tasks=2))
     worker.wait_for_states(name, ["RUNNING"] * 3)
-    worker.wait_until("both tasks had started", lambda: len(starts(worker, name)) == 3)
+    worker.wait_until("both tasks had started", lambda: len(read_starts(worker, name)) == 3)
     for _ in range(3):
-        restart(cluster, name)
+        restart_and_wait(cluster, name)
     for complaint in ("Unable to register", "InstanceAlreadyExists"):
         assert complaint not in worker.log_text()
     cluster.delete(name)
@@ -166,7 +166,7 @@ def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
 FLUSH_MS = 1000
 FROZEN_S = 3.0
 """Longer than several flush intervals, but shorter than the worker's session timeout."""
-FAILED = "Timed out waiting to flush offsets to storage"
+FLUSH_TIMEOUT = "Timed out waiting to flush offsets to storage"
 
 
 @pytest.mark.slow
@@ -176,24 +176,24 @@ def test_offset_flush_succeeds_after_a_failed_flush(
     """debezium/debezium#6612: offsets were never stored again."""
     properties = worker_properties | {"offset.flush.timeout.ms": str(FLUSH_MS)}
     broker = Broker(tmp_path / "kafka", free_port())
-    with ProcessCluster(1, directory=tmp_path, broker=broker, properties=properties) as own:
-        wait_for_plugins(own.alive[0])
-        name, worker = unique_name("flushed"), own.alive[0]
-        own.create(name, faulty_config(name))
+    with ProcessCluster(1, directory=tmp_path, broker=broker, properties=properties) as cluster:
+        wait_for_plugins(cluster.alive[0])
+        name, worker = unique_name("flushed"), cluster.alive[0]
+        cluster.create(name, faulty_config(name))
         worker.wait_until("offsets were stored", lambda: stored_position(worker, name) > 0)
 
-        def flush_failed() -> bool:
-            """Freeze the broker; return False if there were no offsets to flush, so that it must be repeated."""
+        def has_failed_flush() -> bool:
+            """Freeze the broker; return whether a flush failed. A flush without new offsets cannot fail."""
             before = polled_count(worker, name)
             worker.wait_until("the task had polled", lambda: polled_count(worker, name) > before + 50)
             freeze([psutil.Process(broker.pid)], FROZEN_S)
-            return FAILED in worker.log_text()
+            return FLUSH_TIMEOUT in worker.log_text()
 
-        worker.wait_until("a flush had failed", flush_failed)
-        then = polled_count(worker, name)
-        worker.wait_until("later offsets were stored", lambda: stored_position(worker, name) > then)
+        worker.wait_until("a flush had failed", has_failed_flush)
+        polled = polled_count(worker, name)
+        worker.wait_until("later offsets were stored", lambda: stored_position(worker, name) > polled)
         worker.wait_for_states(name, RUNNING)
-        values = numbers(own, name)
+        values = read_numbers(cluster, name)
         assert set(values) == set(range(max(values) + 1))
 
 

@@ -1,4 +1,4 @@
-"""Java sources with exactly-once support write each number exactly once despite kills."""
+"""Tests that Java sources with exactly-once support write each number exactly once despite kills."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGH
 pytestmark = pytest.mark.ci
 
 READ_S = 60.0
-"""Longer than the transaction timeout after the JVM was killed."""
+"""Longer than the timeout of transactions that a killed JVM leaves open."""
 
 
 @pytest.fixture(scope="module")
-def exact(
+def exactly_once_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
     """Run a cluster of one worker with exactly-once support."""
@@ -38,9 +38,9 @@ def exact(
 
 
 def read_committed(bootstrap: str, topic: str) -> list[int]:
-    """Return the numbers that a consumer of committed records reads, up to the present end of the topic.
+    """Return the numbers that a `read_committed` consumer reads, up to the current end of the topic.
 
-    Raises AssertionError if that takes too long: what was read until then may be any prefix.
+    Raises AssertionError if reading takes too long, because the numbers until then may be any prefix.
     """
     consumer = Consumer(
         {
@@ -77,36 +77,39 @@ def read_committed(bootstrap: str, topic: str) -> list[int]:
         pytest.param("poll", "own", marks=pytest.mark.slow),
     ],
 )
-def test_each_number_is_written_exactly_once(exact: ProcessCluster, boundary: str, jvm: str) -> None:
-    name, worker = unique_name(boundary), exact.alive[0]
+def test_each_number_is_written_exactly_once(
+    exactly_once_cluster: ProcessCluster, boundary: str, jvm: str
+) -> None:
+    name, worker = unique_name(boundary), exactly_once_cluster.alive[0]
     config = faulty_config(name) | {
         "plugins.jvm": jvm,
         "exactly.once.support": "required",
         "transaction.boundary": boundary,
         "transaction.boundary.interval.ms": "300",
     }
-    exact.create(name, config)
+    exactly_once_cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
 
     def wait_for_more_than(count: int) -> None:
         worker.wait_until(
-            "more records were committed", lambda: len(read_committed(exact.bootstrap, name)) > count
+            "more records were committed",
+            lambda: len(read_committed(exactly_once_cluster.bootstrap, name)) > count,
         )
 
     wait_for_more_than(50)
     plugin_jvm(worker, name if jvm == "own" else "").kill()
-    wait_for_more_than(len(read_committed(exact.bootstrap, name)) + 50)
-    exact.restart(name)
-    wait_for_more_than(len(read_committed(exact.bootstrap, name)) + 50)
-    exact.stop(name)
+    wait_for_more_than(len(read_committed(exactly_once_cluster.bootstrap, name)) + 50)
+    exactly_once_cluster.restart(name)
+    wait_for_more_than(len(read_committed(exactly_once_cluster.bootstrap, name)) + 50)
+    exactly_once_cluster.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
-    values = read_committed(exact.bootstrap, name)
+    values = read_committed(exactly_once_cluster.bootstrap, name)
     assert values == list(range(len(values)))
-    exact.delete(name)
+    exactly_once_cluster.delete(name)
 
 
-def test_transactions_aborted_by_a_connector_are_not_read(exact: ProcessCluster) -> None:
-    name, worker = unique_name("aborts"), exact.alive[0]
+def test_transactions_aborted_by_a_connector_are_not_read(exactly_once_cluster: ProcessCluster) -> None:
+    name, worker = unique_name("aborts"), exactly_once_cluster.alive[0]
     config = {
         "connector.class": MONITORABLE_SOURCE,
         "topic": name,
@@ -117,16 +120,16 @@ def test_transactions_aborted_by_a_connector_are_not_read(exact: ProcessCluster)
         "custom.exactly.once.support": "supported",
         "custom.transaction.boundaries": "supported",
     }
-    exact.create(name, config)
+    exactly_once_cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
     # Transactions end at the numbers of Fibonacci's sequence; those that end at an even one are aborted.
     expected = [1, *range(3, 6), *range(9, 22), *range(35, 56)]
     worker.wait_until(
         "the last transaction was committed",
-        lambda: len(read_committed(exact.bootstrap, name)) == len(expected),
+        lambda: len(read_committed(exactly_once_cluster.bootstrap, name)) == len(expected),
     )
-    assert read_committed(exact.bootstrap, name) == expected
-    exact.delete(name)
+    assert read_committed(exactly_once_cluster.bootstrap, name) == expected
+    exactly_once_cluster.delete(name)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +139,9 @@ def test_transactions_aborted_by_a_connector_are_not_read(exact: ProcessCluster)
         ("custom.transaction.boundaries", "transaction.boundary"),
     ],
 )
-@pytest.mark.parametrize("answer", ["unsupported", "null", "fail"])
+@pytest.mark.parametrize("support", ["unsupported", "null", "fail"])
 def test_unsupported_exactly_once_settings_are_rejected(
-    exact: ProcessCluster, key: str, error_key: str, answer: str
+    exactly_once_cluster: ProcessCluster, key: str, error_key: str, support: str
 ) -> None:
     config = {
         "connector.class": MONITORABLE_SOURCE,
@@ -148,17 +151,17 @@ def test_unsupported_exactly_once_settings_are_rejected(
         "custom.exactly.once.support": "supported",
         "custom.transaction.boundaries": "supported",
         "name": "any",
-    } | {key: answer}
+    } | {key: support}
     path = f"/connector-plugins/{MONITORABLE_SOURCE}/config/validate"
-    configs = exact.alive[0].put(path, config).body["configs"]
-    wrong = [each["value"]["name"] for each in configs if each["value"]["errors"]]
-    assert wrong == [error_key]
+    configs = exactly_once_cluster.alive[0].put(path, config).body["configs"]
+    keys_with_errors = [each["value"]["name"] for each in configs if each["value"]["errors"]]
+    assert keys_with_errors == [error_key]
 
 
 def test_write_to_the_offsets_topic_by_a_connector_fails_as_in_java(
-    exact: ProcessCluster, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+    exactly_once_cluster: ProcessCluster, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    def reports(side: ProcessCluster) -> list[list[str]]:
+    def read_traces(side: ProcessCluster) -> list[list[str]]:
         name, worker = unique_name("naughty"), side.alive[0]
         config = {
             "connector.class": NAUGHTY,
@@ -171,8 +174,8 @@ def test_write_to_the_offsets_topic_by_a_connector_fails_as_in_java(
         side.delete(name)
         return traces
 
-    kraal = reports(exact)
-    assert "offsets topic" in kraal[0][0]
+    kraal_traces = read_traces(exactly_once_cluster)
+    assert "offsets topic" in kraal_traces[0][0]
     properties = worker_properties | {"exactly.once.source.support": "enabled"}
     with java_worker(tmp_path, kafka.bootstrap, properties) as java:
-        assert kraal == reports(java)
+        assert kraal_traces == read_traces(java)

@@ -1,4 +1,4 @@
-"""Runs the tests of Kraal's Java module with JUnit from `jars.lock`, and tests the JVM process."""
+"""Tests for the JVM process, and the JUnit tests of Kraal's Java module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.jars.java import find_java
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.jvm import Jvm
-from tests.integration.java_plugins.flows import faulty_config, threads
+from tests.integration.java_plugins.flows import faulty_config, thread_names
 from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
@@ -55,15 +55,15 @@ def test_java_module_tests_pass(tmp_path: Path) -> None:
         path,
     ]
     command += ["org.junit.platform.console.ConsoleLauncher", "execute"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--scan-class-path", str(tmp_path / "tests.jar"), "--fail-if-no-tests"],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " 0 tests failed" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " 0 tests failed" in result.stdout
 
 
 def create_jvm(plugin_path: Path, discovery: str, scan: str | None = None) -> Jvm:
@@ -75,32 +75,37 @@ def create_jvm(plugin_path: Path, discovery: str, scan: str | None = None) -> Jv
 def test_later_jvm_loads_plugins_from_the_first_scan(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     (original,) = (jar for jar in ensure("connect-4.3") if "connect-file" in jar.name)
-    with zipfile.ZipFile(original) as jar, zipfile.ZipFile(tmp_path / "file" / "file.jar", "w") as bare:
+    with (
+        zipfile.ZipFile(original) as jar,
+        zipfile.ZipFile(tmp_path / "file" / "file.jar", "w") as jar_without_manifests,
+    ):
         for entry in jar.infolist():
             if not entry.filename.startswith(
                 "META-INF/services/"
-            ):  # only a look through all classes finds them
-                bare.writestr(entry, jar.read(entry))
-    first = create_jvm(tmp_path, "hybrid_warn")
+            ):  # so that only a scan of all classes finds the plugins
+                jar_without_manifests.writestr(entry, jar.read(entry))
+    jvm = create_jvm(tmp_path, "hybrid_warn")
     try:
-        described, scan = first.entry.describe(), first.entry.scan()
+        described, scan = jvm.entry.describe(), jvm.entry.scan()
     finally:
-        first.close()
-    assert {each["class"].rpartition(".")[2] for each in json.loads(described)} == {
+        jvm.close()
+    assert {plugin["class"].rpartition(".")[2] for plugin in json.loads(described)} == {
         "FileStreamSinkConnector", "FileStreamSourceConnector",
     }  # fmt: skip
-    later = create_jvm(tmp_path, "service_load", scan)  # which finds none
+    later = create_jvm(tmp_path, "service_load", scan)  # service_load alone would find no plugins
     try:
         assert later.entry.describe() == described
         assert json.loads(later.entry.scan()) == json.loads(scan)
     finally:
         later.close()
-    without_kafkas = json.dumps([each for each in json.loads(scan) if each["location"] != "classpath"])
-    moved = without_kafkas.replace("FileStreamSink", "Missing")
-    scanning = create_jvm(tmp_path, "hybrid_warn", moved)
+    without_class_path = json.dumps(
+        [plugin for plugin in json.loads(scan) if plugin["location"] != "classpath"]
+    )
+    outdated_scan = without_class_path.replace("FileStreamSink", "Missing")
+    scanning = create_jvm(tmp_path, "hybrid_warn", outdated_scan)
     try:
         assert json.loads(scanning.entry.scan()) == json.loads(scan), (
-            "a scan that cannot be repeated is made again"
+            "a scan with a missing class must be repeated"
         )
     finally:
         scanning.close()
@@ -113,7 +118,7 @@ def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path)
         compile_jar(JAVA / name, class_path, plugins / name / "plugin.jar")
     jvm = create_jvm(plugins, "service_load")
     try:
-        described = {each["class"]: each for each in json.loads(jvm.entry.describe())}
+        described = {plugin["class"]: plugin for plugin in json.loads(jvm.entry.describe())}
     finally:
         jvm.close()
     before, since = (described[f"kraal.testing.Utils{name}"] for name in ("Before44", "Since44"))
@@ -122,7 +127,7 @@ def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path)
         {key["name"]: key["documentation"] for key in each["keys"]} for each in (before, since)
     )
     assert results == {
-        "class": current["class"],  # one class with one state
+        "class": current["class"],  # both plugins share one class and its state
         "exit": "The plugin called System.exit(3), which would have ended all plugins of this worker",
         "literal": "Sanitizer",
         "log": "[prefix] ",
@@ -146,7 +151,7 @@ def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path)
             shutil.copy(jar, directory)
     jvm = create_jvm(tmp_path / "plugins", "service_load")
     try:
-        plugins = {each["class"]: each for each in json.loads(jvm.entry.describe())}
+        plugins = {plugin["class"]: plugin for plugin in json.loads(jvm.entry.describe())}
     finally:
         jvm.close()
     assert plugins.keys() == {blocking, MONITORABLE_SOURCE}
@@ -162,16 +167,16 @@ def test_plugin_can_read_the_worker_file_as_in_java() -> None:
     jvm = Jvm(java_class_path(), [], files, worker=worker)
     try:
         jvm.entry.scan()
-        java = jvm._gateway.jvm.java  # what a plugin would call
-        started, path = java.lang.System.getProperty("sun.java.command").split(" ")
-        for _ in range(2):  # with every config
+        java = jvm._gateway.jvm.java  # the classes that a plugin would call
+        main_class, path = java.lang.System.getProperty("sun.java.command").split(" ")
+        for _ in range(2):  # a plugin may read the file with every config
             properties = java.util.Properties()
             properties.load(java.io.FileInputStream(path))
             assert properties.getProperty("sasl.jaas.config") == jaas
             assert properties.size() == 2
     finally:
         jvm.close()
-    assert started == "org.apache.kafka.connect.cli.ConnectDistributed"
+    assert main_class == "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
 @pytest.mark.slow
@@ -188,18 +193,18 @@ def test_stopping_a_connector_aborts_its_blocked_start(
     config = json.dumps(faulty_config("t", "block", "connector.start") | {"name": "c"})
     jvm, results = Jvm(java_class_path(), [], PluginFiles(worker_properties)), list[str | None]()
     try:
-        jvm.entry.start(json.dumps(worker), True, 600_000)  # noqa: FBT003 - Java's
-        waits = threading.Thread(
+        jvm.entry.start(json.dumps(worker), True, 600_000)  # noqa: FBT003 - a Java method
+        start_thread = threading.Thread(
             target=lambda: results.append(jvm.entry.startConnector("c", 1, config)), daemon=True
         )
-        waits.start()
+        start_thread.start()
         deadline = time.monotonic() + 60
-        while not any(name.startswith("connector-threa") for name in threads(jvm.process.pid)):
+        while not any(name.startswith("connector-threa") for name in thread_names(jvm.process.pid)):
             assert time.monotonic() < deadline, "start must be called"
             time.sleep(0.1)
         assert results == []
         assert jvm.entry.stopConnector("c", 1) is None
-        waits.join(60)
+        start_thread.join(60)
     finally:
         jvm.close()
     assert results == ["The connector was stopped before it had started"]

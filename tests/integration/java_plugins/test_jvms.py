@@ -1,4 +1,4 @@
-"""The effect of faulty plugins on other connectors, in a shared JVM and in dedicated JVMs."""
+"""Tests for the effect of faulty plugins on other connectors, in a shared JVM and in dedicated JVMs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.integration.java_plugins.flows import (
     RUNNING,
     faulty_config,
     kraal_worker,
-    numbers,
     plugin_jvm,
-    threads,
+    read_numbers,
+    thread_names,
     unique_name,
     wait_for_more,
 )
@@ -31,7 +31,7 @@ LEAKED = {"faulty-1", "faulty-2"}
 def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run a worker with small heaps, which must stop even if plugins have leaked threads in its shared JVM."""
+    """Run a worker with small heaps. It must stop even if plugins have leaked threads in the shared JVM."""
     directory = tmp_path_factory.mktemp("jvms")
     with kraal_worker(directory, kafka.bootstrap, worker_properties | SETTINGS) as cluster:
         yield cluster
@@ -60,13 +60,13 @@ def find_jvm(cluster: ProcessCluster, name: str, jvm: str) -> psutil.Process:
 def expect_exits(
     cluster: ProcessCluster, healthy_connectors: Mapping[str, str], *exited: str
 ) -> Iterator[None]:
-    """Check which JVMs of the healthy connectors exit meanwhile, and that these continue without lost records."""
+    """Assert that of the healthy connectors' JVMs only `exited` exit, and that the connectors lose no records."""
     before = {jvm: find_jvm(cluster, name, jvm) for jvm, name in healthy_connectors.items()}
     yield
     for jvm, name in healthy_connectors.items():
         wait_for_more(cluster, name)
         cluster.alive[0].wait_for_states(name, RUNNING)
-        values = numbers(cluster, name)
+        values = read_numbers(cluster, name)
         assert set(values) == set(range(max(values) + 1))
         assert before[jvm].is_running() is (jvm not in exited), jvm
 
@@ -78,11 +78,11 @@ def test_exhausted_heap_fails_only_tasks_of_the_same_jvm(
 ) -> None:
     """risingwavelabs/risingwave#24285 and #22708."""
     worker, name = cluster.alive[0], unique_name("exhausts")
-    which = "of Java plugins" if jvm == "shared" else f"of the connector {name}"
+    owner = "of Java plugins" if jvm == "shared" else f"of the connector {name}"
     with expect_exits(cluster, healthy_connectors, *(["shared"] if jvm == "shared" else [])):
         cluster.create(name, config(name, jvm, "exhaust", "task.poll"))
         worker.wait_until(
-            "the exit was logged", lambda: f"Lost the JVM {which}: exit code 3" in worker.log_text()
+            "the exit was logged", lambda: f"Lost the JVM {owner}: exit code 3" in worker.log_text()
         )
         cluster.delete(name)
     assert "java.lang.OutOfMemoryError" in worker.log_text()
@@ -106,7 +106,7 @@ def test_plugins_that_exit_block_or_leak_threads_do_not_affect_others(
             worker.wait_for_states(names[fault], states)
         processes = {find_jvm(cluster, name, jvm) for name in names.values()}
         leaking = find_jvm(cluster, names["thread"], jvm)
-        worker.wait_until("threads were leaked", lambda: threads(leaking.pid) >= LEAKED)
+        worker.wait_until("threads were leaked", lambda: thread_names(leaking.pid) >= LEAKED)
         for name in names.values():
             cluster.delete(name)
         if jvm == "own":
@@ -114,7 +114,7 @@ def test_plugins_that_exit_block_or_leak_threads_do_not_affect_others(
             assert remaining == [], "leaked threads must end with the connector's JVM"
         else:
             assert processes == {leaking}
-            assert threads(leaking.pid) >= LEAKED, "leaked threads remain until the JVM exits"
+            assert thread_names(leaking.pid) >= LEAKED, "leaked threads remain until the JVM exits"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The connectors of Kafka's own tests have the same records and states as on a Java worker."""
+"""Tests that the connectors of Kafka's own tests have the same records and states as on a Java worker."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ BLOCKED: dict[str, tuple[str, str, list[str]]] = {
     "sink-close": ("BlockingSinkConnector", "SinkTask::close", RUNNING),
     "sink-stop": ("BlockingSinkConnector", "Task::stop", RUNNING),
 }
-"""Blocking connectors: the class, the blocking method, and the states of the connector and its task meanwhile."""
+"""Blocking connectors: the class, the blocking method, and the states of the connector and its task while blocked."""
 
 
-def source(topic: str, **more: str) -> dict[str, str]:
+def source(topic: str, **settings: str) -> dict[str, str]:
     """Return the config of a slow, endless source."""
     config = {"connector.class": MONITORABLE_SOURCE, "topic": topic, "throughput": "100"}
-    return config | {key.replace("_", "."): text for key, text in more.items()}
+    return config | {key.replace("_", "."): text for key, text in settings.items()}
 
 
 def wait_for_more(side: ProcessCluster, topic: str) -> None:
-    seen = len(side.records(topic))
-    side.alive[0].wait_until("more records arrived", lambda: len(side.records(topic)) > seen + 10)
+    count = len(side.records(topic))
+    side.alive[0].wait_until("more records arrived", lambda: len(side.records(topic)) > count + 10)
 
 
 def block(side: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",)) -> dict[str, str]:
@@ -83,19 +83,20 @@ def test_states_of_blocked_connectors_match_java(
 def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster) -> None:
     cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
-    starts = ("source-initialize", "source-start", "sink-initialize", "sink-start")
-    methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
-    stuck = {names[where] for where in (*starts, *methods)}
-    worker.wait_until("the blocked tasks were stalled", lambda: list_stalled(cluster) == stuck)
-    stuck = {names[where] for where in ("connector-initialize", "connector-start")}
-    assert list_stalled(cluster, "stalled_connectors") == stuck
+    start_methods = ("source-initialize", "source-start", "sink-initialize", "sink-start")
+    task_methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
+    blocked = {names[where] for where in (*start_methods, *task_methods)}
+    worker.wait_until("the blocked tasks were stalled", lambda: list_stalled(cluster) == blocked)
+    blocked = {names[where] for where in ("connector-initialize", "connector-start")}
+    assert list_stalled(cluster, "stalled_connectors") == blocked
     for where in BLOCKED:
         cluster.delete(names[where])
     kind, method, _ = BLOCKED["sink-put"]
-    again = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
-    cluster.create(names["sink-put"], again)
+    config = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
+    cluster.create(names["sink-put"], config)
     worker.wait_until(
-        "the task waited for its previous run", lambda: "has not ended" in reasons(cluster, names["sink-put"])
+        "the task waited for its previous run",
+        lambda: "has not ended" in read_status(cluster, names["sink-put"]),
     )
     wait_for_more(cluster, names["healthy"])
     for where in ("sink-put", "healthy"):
@@ -113,7 +114,9 @@ def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluste
     sink = {"connector.class": MONITORABLE_SINK, "topics": topic}
     blocked_cluster.create(topic, sink | {"consumer.override.isolation.level": "read_committed"})
     worker.wait_until("the sink was stalled", lambda: topic in list_stalled(blocked_cluster))
-    [cause] = [each["cause"] for each in worker.get("/health").body["stalled"] if each["connector"] == topic]
+    [cause] = [
+        entry["cause"] for entry in worker.get("/health").body["stalled"] if entry["connector"] == topic
+    ]
     assert "its backlog is 3 records" in cause
     assert scrape(worker).value("kraal_task_backlog_records", connector=topic, task="0") == 3
     producer.commit_transaction(30)
@@ -121,12 +124,12 @@ def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluste
     blocked_cluster.delete(topic)
 
 
-def list_stalled(side: ProcessCluster, of: str = "stalled") -> set[str]:
-    """Return the connectors with stalled tasks. A polling source may wait for data, so it is never stalled."""
-    return {each["connector"] for each in side.alive[0].get("/health").body.get(of, ())}
+def list_stalled(side: ProcessCluster, key: str = "stalled") -> set[str]:
+    """Return the connectors in a list of `/health`. A polling source may wait for data, so it is never stalled."""
+    return {entry["connector"] for entry in side.alive[0].get("/health").body.get(key, ())}
 
 
-def reasons(side: ProcessCluster, name: str) -> str:
+def read_status(side: ProcessCluster, name: str) -> str:
     return str(side.alive[0].get(f"/connectors/{name}/status").body)
 
 
@@ -140,15 +143,17 @@ def test_records_of_the_monitorable_source_match_java(cluster: ProcessCluster, j
         worker.wait_for_states(name, RUNNING)
         worker.wait_until("all records arrived", lambda: len(side.records(name)) == 50)
         partition = {"kafka_partition": 0, "kafka_topic": name}
-        read = [{"partition": partition, "offset": {"kafka_offset": 50}}]
+        expected_offsets = [{"partition": partition, "offset": {"kafka_offset": 50}}]
         path = f"/connectors/{name}-sink/offsets"
-        worker.wait_until("the sink had read all records", lambda: worker.get(path).body["offsets"] == read)
+        worker.wait_until(
+            "the sink had read all records", lambda: worker.get(path).body["offsets"] == expected_offsets
+        )
         stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 50}}]
         path = f"/connectors/{name}/offsets"
         worker.wait_until("the offset was stored", lambda: worker.get(path).body["offsets"] == stored)
         records = [
-            (str(each.key).replace(name, ""), str(each.value).replace(name, ""), each.headers)
-            for each in side.records(name)
+            (str(record.key).replace(name, ""), str(record.value).replace(name, ""), record.headers)
+            for record in side.records(name)
         ]
         for connector in (name, f"{name}-sink"):
             side.delete(connector)
@@ -176,18 +181,18 @@ def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
         worker.wait_until("all records were reported", lambda: len(side.records(f"{name}-dead")) == 20)
         records = [
             (
-                each.key,
-                each.value,
+                record.key,
+                record.value,
                 [
                     (key, None if value is None else value.replace(name.encode(), b""))
-                    for key, value in each.headers
+                    for key, value in record.headers
                     if not key.endswith("stacktrace")
                 ],
             )
-            for each in side.records(f"{name}-dead")
+            for record in side.records(f"{name}-dead")
         ]
         side.delete(name)
-        return sorted(records, key=str)  # half of them are reported by another thread
+        return sorted(records, key=str)  # half of the records are reported by another thread
 
     assert run_sink(cluster) == run_sink(java)
 
@@ -212,12 +217,12 @@ def test_error_reports_match_java(
             worker.wait_for_states(name, RUNNING)
         else:
             worker.wait_until("the failure was reported", lambda: "FAILED" in worker.states(name))
-        records = (
+        report = (
             worker.states(name),
-            [first_lines(each.replace(name, "NAME")) for each in worker.traces(name)],
+            [first_lines(trace.replace(name, "NAME")) for trace in worker.traces(name)],
         )
         side.delete(name)
-        return records
+        return report
 
     assert report_failure(cluster) == report_failure(java)
 
@@ -237,7 +242,7 @@ def test_verifiable_connectors_match_java(cluster: ProcessCluster, java: MixedCl
         worker.wait_until(
             "the sink had read 300 records", lambda: committed_offset(side, f"{name}-sink") >= 300
         )
-        records = [(each.key, each.value, each.headers) for each in side.records(name)[:300]]
+        records = [(record.key, record.value, record.headers) for record in side.records(name)[:300]]
         side.stop(name)
         worker.wait_for_states(name, ["STOPPED"])
         last = b'{"seqno":%d}' % (len(side.records(name)) - 1)
@@ -273,4 +278,4 @@ def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: 
 def committed_offset(side: ProcessCluster, sink: str) -> int:
     """Return the committed offset of a sink's only partition."""
     offsets = side.alive[0].get(f"/connectors/{sink}/offsets").body["offsets"]
-    return sum(each["offset"]["kafka_offset"] for each in offsets)
+    return sum(entry["offset"]["kafka_offset"] for entry in offsets)

@@ -1,4 +1,4 @@
-"""Kills of JVMs and workers with Java plugins lose no records, and leave no tasks running."""
+"""Tests that killing JVMs and workers with Java plugins loses no records and leaves no tasks running."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.integration.java_plugins.flows import (
     RUNNING,
     append,
     faulty_config,
-    numbers,
     plugin_jvm,
     plugin_jvms,
+    read_numbers,
     source_config,
     unique_name,
     wait_for_more,
@@ -56,9 +56,9 @@ def test_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
         "a new JVM was ready", lambda: worker.log_text().count("Java plugins are ready") > ready
     )
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
-    seen = cluster.values(name)
+    values = cluster.values(name)
     time.sleep(1)  # a running task would write 100 numbers in this time
-    assert cluster.values(name) == seen
+    assert cluster.values(name) == values
     cluster.resume(name)
     wait_for_more(cluster, name)
     cluster.delete(name)
@@ -74,11 +74,11 @@ def test_stopped_source_commits_no_offsets(cluster: ProcessCluster) -> None:
     cluster.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
     path = f"/connectors/{name}/offsets"
-    chosen = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
-    response = worker.request("PATCH", path, chosen)
+    altered = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
+    response = worker.request("PATCH", path, altered)
     assert response.status == 200, response
     time.sleep(2)  # four commit intervals
-    assert worker.get(path).body == chosen
+    assert worker.get(path).body == altered
     cluster.delete(name)
 
 
@@ -91,8 +91,8 @@ def test_kills_lose_no_records(cluster: ProcessCluster) -> None:
         wait_for_more(cluster, name)
         plugin_jvm(worker).kill()
     wait_for_more(cluster, name)
-    found = numbers(cluster, name)
-    assert set(found) == set(range(max(found) + 1))
+    values = read_numbers(cluster, name)
+    assert set(values) == set(range(max(values) + 1))
     cluster.delete(name)
 
 
@@ -100,15 +100,15 @@ def test_jvms_exit_when_their_worker_is_killed(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     properties = worker_properties | {"plugins.jvm": "own"}
-    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
-        worker, name = own.alive[0], unique_name("own")
+    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as cluster:
+        worker, name = cluster.alive[0], unique_name("own")
         wait_for_plugins(worker)
-        own.create(name, faulty_config(name))
+        cluster.create(name, faulty_config(name))
         worker.wait_until("the JVMs were running", lambda: plugin_jvms(worker).keys() == {"", name})
         jvms = list(plugin_jvms(worker).values())
         worker.kill()
-        _, left = psutil.wait_procs(jvms, 10)
-        assert left == []
+        _, remaining = psutil.wait_procs(jvms, 10)
+        assert remaining == []
 
 
 @pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
@@ -116,21 +116,21 @@ def test_tasks_of_a_frozen_worker_stop_and_continue_when_it_resumes(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str], jvm: str
 ) -> None:
     properties = worker_properties | {"plugins.jvm": jvm}
-    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
-        worker, name = own.alive[0], unique_name("frozen")
+    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as cluster:
+        worker, name = cluster.alive[0], unique_name("frozen")
         wait_for_plugins(worker)
-        own.create(name, faulty_config(name))
+        cluster.create(name, faulty_config(name))
         worker.wait_for_states(name, RUNNING)
-        own.freeze_worker(0)
-        deadline, seen = time.monotonic() + 30, -1
-        while (now := len(own.records(name))) != seen and time.monotonic() < deadline:
-            seen = now
+        cluster.freeze_worker(0)
+        deadline, count = time.monotonic() + 30, -1
+        while (new_count := len(cluster.records(name))) != count and time.monotonic() < deadline:
+            count = new_count
             time.sleep(2)  # a task that is still running would write 200 records in this time
-        assert now == seen
-        own.thaw_worker(0)
-        wait_for_more(own, name)
-        found = numbers(own, name)
-        assert set(found) == set(range(max(found) + 1))
+        assert new_count == count
+        cluster.thaw_worker(0)
+        wait_for_more(cluster, name)
+        values = read_numbers(cluster, name)
+        assert set(values) == set(range(max(values) + 1))
 
 
 def test_connector_continues_after_moving_between_java_and_kraal_workers(
@@ -139,18 +139,18 @@ def test_connector_continues_after_moving_between_java_and_kraal_workers(
     name, file = unique_name("moves"), tmp_path / "in.txt"
     with MixedCluster(
         0, directory=tmp_path / "group", bootstrap=kafka.bootstrap, properties=worker_properties
-    ) as own:
-        first = own.start_java()
+    ) as cluster:
+        java_worker = cluster.start_java()
         append(file, "by java")
-        own.create(name, source_config(file, name))
-        first.wait_for_states(name, RUNNING)
-        wait_for_values(own, name, ["by java"])
-        second = own.start_kraal()
-        first.end()
+        cluster.create(name, source_config(file, name))
+        java_worker.wait_for_states(name, RUNNING)
+        wait_for_values(cluster, name, ["by java"])
+        kraal_worker = cluster.start_kraal()
+        java_worker.end()
         append(file, "by kraal")
-        wait_for_values(own, name, ["by java", "by kraal"])
-        second.wait_for_states(name, RUNNING)
-        own.start_java()
-        second.end()
+        wait_for_values(cluster, name, ["by java", "by kraal"])
+        kraal_worker.wait_for_states(name, RUNNING)
+        cluster.start_java()
+        kraal_worker.end()
         append(file, "by java again")
-        wait_for_values(own, name, ["by java", "by kraal", "by java again"])
+        wait_for_values(cluster, name, ["by java", "by kraal", "by java again"])

@@ -1,4 +1,4 @@
-"""The lifecycle of Java connectors: data flow, pause, stop, restart and failures."""
+"""Tests for the lifecycle of Java connectors: data flow, pause, stop, restart and failures."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: P
     worker.wait_until(
         "the offset was stored", lambda: worker.get(f"/connectors/{name}/offsets").body["offsets"] == stored
     )
-    for each in (name, f"{name}-sink"):
-        cluster.delete(each)
+    for connector in (name, f"{name}-sink"):
+        cluster.delete(connector)
 
 
 def test_paused_source_reads_no_records_until_it_is_resumed(cluster: ProcessCluster, tmp_path: Path) -> None:
@@ -82,20 +82,20 @@ def test_task_exception_fails_only_this_task(cluster: ProcessCluster, fault: str
     cluster.create(name, faulty_config(name, fault, "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     assert worker.traces(name)[0].startswith(expected)
-    seen = len(cluster.records(healthy))
-    worker.wait_until("the other task continued", lambda: len(cluster.records(healthy)) > seen)
+    count = len(cluster.records(healthy))
+    worker.wait_until("the other task continued", lambda: len(cluster.records(healthy)) > count)
     assert worker.states(healthy) == RUNNING
-    for each in (name, healthy):
-        cluster.delete(each)
+    for connector in (name, healthy):
+        cluster.delete(connector)
 
 
 def test_source_of_standard_input_can_be_stopped_and_recreated(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     name, worker, file = unique_name("console"), cluster.alive[0], tmp_path / "in"
-    console = source_config(file, name)
-    del console["file"]
-    cluster.create(name, console)
+    config = source_config(file, name)
+    del config["file"]
+    cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
     cluster.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
@@ -116,7 +116,7 @@ def test_failed_task_is_restarted_automatically(cluster: ProcessCluster) -> None
         tasks = (
             status["supervision"]["tasks"] if "supervision" in status else []
         )  # 404 before the first status
-        return int(sum(each["restarts"] for each in tasks))
+        return int(sum(task["restarts"] for task in tasks))
 
     worker.wait_until("the task had been restarted three times", lambda: restarts() >= 3)
     cluster.delete(name)
@@ -176,15 +176,15 @@ def test_distributed_worker_starts_spark_when_a_python_connector_is_created(
     name, texts = unique_name("java"), tmp_path / "texts"
     texts.mkdir()
     (texts / "one.txt").write_text("text\n")
-    with kraal_worker(tmp_path, kafka.bootstrap, worker_properties) as own:
-        own.create(name, faulty_config(name))
-        own.wait_for_states(name, RUNNING)
-        assert own.alive[0].end() == 0
-        own.start_worker(0)  # joins the group without Spark
-        worker = own.alive[0]
-        own.wait_for_states(name, RUNNING)
+    with kraal_worker(tmp_path, kafka.bootstrap, worker_properties) as cluster:
+        cluster.create(name, faulty_config(name))
+        cluster.wait_for_states(name, RUNNING)
+        assert cluster.alive[0].end() == 0
+        cluster.start_worker(0)  # joins the group without Spark
+        worker = cluster.alive[0]
+        cluster.wait_for_states(name, RUNNING)
         assert worker.jvm() is None
-        python = {"connector.class": "SparkSource", "spark.format": "text", "path": str(texts)}
-        own.create(f"{name}-python", python | {"topic": f"{name}-python"})
-        wait_for_values(own, f"{name}-python", ["text"])
+        python_config = {"connector.class": "SparkSource", "spark.format": "text", "path": str(texts)}
+        cluster.create(f"{name}-python", python_config | {"topic": f"{name}-python"})
+        wait_for_values(cluster, f"{name}-python", ["text"])
         assert worker.jvm() is not None

@@ -1,4 +1,4 @@
-"""`/metrics` and JMX of a worker whose Java plugins have their own metrics."""
+"""Tests for `/metrics` and JMX of a worker whose Java plugins have their own metrics."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.integration.java_plugins.flows import (
     PLUGINS,
     RUNNING,
     faulty_config,
-    restart,
+    read_starts,
+    restart_and_wait,
     scrape,
-    starts,
     unique_name,
 )
 
@@ -26,7 +26,7 @@ MONITORED = "kraal.testing.Monitored$"
 READY = "Java plugins are ready"
 SOURCE = "kafka_connect_source_task_metrics_"
 ERRORS = "kafka_connect_task_error_metrics_"
-AROUND_A_TASK = {
+MONITORED_PLUGINS = {
     "transforms": "t",
     "transforms.t.type": f"{MONITORED}Transform",
     "transforms.t.predicate": "p",
@@ -42,26 +42,26 @@ AROUND_A_TASK = {
 def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> None:
     name, worker = unique_name("measured"), cluster.alive[0]
     task = {"connector": name, "task": "0"}
-    cluster.create(name, {**faulty_config(name), **AROUND_A_TASK})
+    cluster.create(name, faulty_config(name) | MONITORED_PLUGINS)
     worker.wait_for_states(name, RUNNING)
     errors = f"{ERRORS}total_record_failures"
     worker.wait_until(
         "a transform had failed", lambda: scrape(worker).all_of(errors).get(frozenset(task.items()), 0) > 0
     )
     maxima = (f"{SOURCE}poll_batch_max_time_ms", "kafka_connect_connector_task_metrics_batch_size_max")
-    worker.wait_until(  # while the task polls: some time after the last poll, the values are NaN
+    worker.wait_until(  # must be read while the task polls, because the values become NaN some time later
         "the maxima were available",
-        lambda: all(scrape(worker).value(each, **task) > 0 for each in maxima),
+        lambda: all(scrape(worker).value(metric, **task) > 0 for metric in maxima),
     )
     assert scrape(worker).value(maxima[1], **task) == 1
     cluster.pause(name)  # the values no longer change
     worker.wait_for_states(name, ["PAUSED"] * 2)
 
     def all_sent() -> bool:
-        seen = scrape(worker)
-        active = seen.value(f"{SOURCE}source_record_active_count", **task)
-        written = seen.value(f"{SOURCE}source_record_write_total", **task)
-        return active == 0 and written == len(cluster.records(name))
+        metrics = scrape(worker)
+        active = metrics.value(f"{SOURCE}source_record_active_count", **task)
+        write_total = metrics.value(f"{SOURCE}source_record_write_total", **task)
+        return active == 0 and write_total == len(cluster.records(name))
 
     worker.wait_until("all records were sent", all_sent)
     metrics = scrape(worker)
@@ -84,9 +84,9 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
     assert 0 < used <= metrics.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") <= 512 << 20
     assert metrics.value("kraal_jvm_open_files", jvm="plugins") > 0
 
-    def has_chart_values(times: str) -> bool:
+    def has_chart_values(series: str) -> bool:
         tasks = worker.get(f"/connectors/{name}/series").body["tasks"]
-        return any(each is not None for of_task in tasks for each in of_task[times])
+        return any(value is not None for of_task in tasks for value in of_task[series])
 
     worker.wait_until(
         "the charts had durations", lambda: has_chart_values("poll_ms") and has_chart_values("commit_ms")
@@ -95,15 +95,15 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
 
     cluster.resume(name)
     worker.wait_for_states(name, RUNNING)
-    assert starts(worker, name).keys() == {frozenset({("connector", name)}), frozenset(task.items())}
-    restart(cluster, name)  # the metrics of the new start have the same names
+    assert read_starts(worker, name).keys() == {frozenset({("connector", name)}), frozenset(task.items())}
+    restart_and_wait(cluster, name)  # the metrics of the new start have the same names
     cluster.delete(name)
-    worker.wait_until("the metrics were removed", lambda: not starts(worker, name))
+    worker.wait_until("the metrics were removed", lambda: not read_starts(worker, name))
 
 
 def test_metrics_of_a_failed_task_are_kept_until_it_is_deleted(cluster: ProcessCluster) -> None:
     name, worker = unique_name("failed"), cluster.alive[0]
-    cluster.create(name, {**faulty_config(name), **AROUND_A_TASK, "errors.tolerance": "none"})
+    cluster.create(name, {**faulty_config(name), **MONITORED_PLUGINS, "errors.tolerance": "none"})
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     for _ in range(2):
         metrics = scrape(worker)
@@ -114,16 +114,16 @@ def test_metrics_of_a_failed_task_are_kept_until_it_is_deleted(cluster: ProcessC
 
 def test_standard_jmx_options_open_a_port(plugin_path: Path) -> None:
     port = free_port()
-    given = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
-    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
+    settings = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
+    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in settings.items()]
     options += ["-Djava.rmi.server.hostname=127.0.0.1", "-Xmx256M"]
     plugins = {"plugin.path": str(plugin_path), "plugin.discovery": "service_load"}
     jvm = Jvm(java_class_path(), options, PluginFiles(plugins))
     try:
-        assert jvm.entry is not None, "the process listens"
-        reader = [str(find_java()), "-cp", os.fspath(plugin_path / "faulty" / "faulty.jar")]
-        reader += ["kraal.testing.JmxValue", str(port), "java.lang:type=Runtime", "Name"]
-        output = subprocess.run(reader, capture_output=True, text=True, timeout=60, check=True).stdout
+        assert jvm.entry is not None, "the JVM must start"
+        command = [str(find_java()), "-cp", os.fspath(plugin_path / "faulty" / "faulty.jar")]
+        command += ["kraal.testing.JmxValue", str(port), "java.lang:type=Runtime", "Name"]
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     finally:
         jvm.close()
     assert output.startswith(f"{jvm.process.pid}@")

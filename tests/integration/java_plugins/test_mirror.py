@@ -1,4 +1,4 @@
-"""`kraal mirror` between two brokers with a properties file of MirrorMaker, and its shutdown by a signal."""
+"""Tests for `kraal mirror` between two brokers with a properties file of MirrorMaker."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.integration.java_plugins.test_mirror_maker import consume
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-UP_S = 240.0
-END_S = 90.0
+WAIT_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 90.0
 LISTENS = re.compile(r"\[(\S+)[^\]]*\] REST listens at (http://\S+)/ ")
 FILE = """\
 clusters = west, east
@@ -61,18 +61,22 @@ def west(tmp_path: Path) -> Iterator[Broker]:
     broker.stop()
 
 
-def wait_until(what: str, done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + UP_S
+def wait_until(
+    description: str, done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
+) -> None:
+    deadline = time.monotonic() + WAIT_TIMEOUT_S
     while not done():
         assert process.poll() is None, f"ended: {log.read_text()[-8000:]}"
-        assert time.monotonic() < deadline, f"timed out waiting: {what}\n{log.read_text()[-8000:]}"
+        assert time.monotonic() < deadline, f"timed out waiting: {description}\n{log.read_text()[-8000:]}"
         time.sleep(0.2)
 
 
 def read_values(broker: Broker, topic: str) -> list[bytes | None]:
     topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
     return (
-        [each.value for each in read_topic(broker.bootstrap, topic, timeout_s=30)] if topic in topics else []
+        [record.value for record in read_topic(broker.bootstrap, topic, timeout_s=30)]
+        if topic in topics
+        else []
     )
 
 
@@ -104,7 +108,9 @@ def test_flow_copies_topics_offsets_and_heartbeats(west: Broker, kafka: Broker, 
         groups = AdminClient({"bootstrap.servers": kafka.bootstrap})
         wait_until(
             "the group offsets were copied",
-            lambda: "orders" in {each.group_id for each in groups.list_consumer_groups().result(10).valid},
+            lambda: (
+                "orders" in {listing.group_id for listing in groups.list_consumer_groups().result(10).valid}
+            ),
             process,
             log,
         )
@@ -118,8 +124,10 @@ def test_flow_copies_topics_offsets_and_heartbeats(west: Broker, kafka: Broker, 
             assert set(httpx2.get(f"{url}/connectors").json()) == names, flow
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(END_S) == 0, log.read_text()[-4000:]
-        assert not [each for each in children if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+        assert process.wait(STOP_TIMEOUT_S) == 0, log.read_text()[-4000:]
+        assert not [
+            child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE
+        ]
     finally:
         process.kill()
 
@@ -138,7 +146,7 @@ def test_child_processes_exit_when_the_parent_is_killed(west: Broker, kafka: Bro
         )
         children = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
-        gone, alive = psutil.wait_procs(children, END_S)
+        gone, alive = psutil.wait_procs(children, STOP_TIMEOUT_S)
         assert (bool(gone), alive) == (True, []), log.read_text()[-4000:]
     finally:
         process.kill()

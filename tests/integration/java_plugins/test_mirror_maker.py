@@ -1,4 +1,4 @@
-"""MirrorMaker's three connectors as Java plugins."""
+"""Tests for MirrorMaker's three connectors as Java plugins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.broker.broker import Broker
 from kraal.connectors.mirror.offset_syncs import serialize_key, serialize_value
 from kraal.jars.jars import ensure
 from kraal.plugins.api import OffsetPair
-from kraal.plugins.api import TopicPartition as Place
+from kraal.plugins.api import TopicPartition as KraalTopicPartition
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import create_topic
 from tests.fakes.workers.java_worker import MixedCluster
@@ -67,7 +67,7 @@ def java(
 
 
 def mirror(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> dict[str, str]:
-    """Return the config of one connector that mirrors a cluster with the alias `alias` to itself, as `target`."""
+    """Return the config of a connector that mirrors a cluster with the alias `alias` to itself, as `target`."""
     return {
         "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
         "source.cluster.alias": alias,
@@ -114,21 +114,21 @@ def mirror_topic(side: ProcessCluster) -> dict[str, list[Row]]:
         "offset syncs": f"mm2-offset-syncs.{target}.internal",
     }
 
-    def read_rows(what: str) -> list[Row]:
-        rows = [(each.key or b"", each.value, each.headers) for each in side.records(topics[what])]
-        own = {"heartbeats": alias, "offset syncs": topic}.get(what, "")  # both topics have records of others
-        return [row for row in rows if own.encode() in row[0]]
+    def read_rows(label: str) -> list[Row]:
+        rows = [(record.key or b"", record.value, record.headers) for record in side.records(topics[label])]
+        required = {"heartbeats": alias, "offset syncs": topic}.get(label, "")  # shared with other tests
+        return [row for row in rows if required.encode() in row[0]]
 
     worker.wait_until("the records were copied", lambda: len(read_rows("copies")) == 3)
-    for what in topics:
-        worker.wait_until(f"{what} arrived", partial(has_rows, read_rows, what))
-    for what, last in LAST.items():  # earlier values depend on the timing
-        worker.wait_until(f"the last of {what} arrived", partial(ends_with, read_rows, what, last))
+    for label in topics:
+        worker.wait_until(f"{label} arrived", partial(has_rows, read_rows, label))
+    for label, last in LAST.items():  # earlier values depend on the timing
+        worker.wait_until(f"the last of {label} arrived", partial(ends_with, read_rows, label, last))
 
     def offsets(kind: str) -> list[tuple[bytes, bytes | None]]:
         stored = stored_offsets(side, f"{topic}-{kind}")
-        own = f'"topic":"{topic}"' if kind == "Source" else ""  # it copies the heartbeats of other tests, too
-        return [each for each in stored if own.encode() in each[0]]
+        required = f'"topic":"{topic}"' if kind == "Source" else ""  # also copies other tests' heartbeats
+        return [each for each in stored if required.encode() in each[0]]
 
     for kind in KINDS:
         worker.wait_until(f"{kind} had stored offsets", partial(has_rows, offsets, kind))
@@ -141,54 +141,60 @@ def mirror_topic(side: ProcessCluster) -> dict[str, list[Row]]:
             data = data.replace(name.encode(), text)
         return data
 
-    sync = (serialize_key(Place(topic, 0)), serialize_value(OffsetPair(0, 0)))
-    assert sync in [each[:2] for each in read_rows("offset syncs")], "their bytes equal those of Kraal"
-    compared = {what: read_rows(what)[-3 if what == "copies" else -1 :] for what in topics}
-    compared |= {f"offsets of {kind}": [(*offsets(kind)[-1], ())] for kind in KINDS}
+    sync = (serialize_key(KraalTopicPartition(topic, 0)), serialize_value(OffsetPair(0, 0)))
+    assert sync in [each[:2] for each in read_rows("offset syncs")], "the bytes must equal Kraal's"
+    rows_by_name = {label: read_rows(label)[-3 if label == "copies" else -1 :] for label in topics}
+    rows_by_name |= {f"offsets of {kind}": [(*offsets(kind)[-1], ())] for kind in KINDS}
     return {
-        what: [
+        label: [
             (
                 normalize(key),
-                None if value is None else value[: -8 if what == "heartbeats" else None],
+                None if value is None else value[: -8 if label == "heartbeats" else None],
                 headers,
             )
             for key, value, headers in rows  # values of heartbeats end with the time
         ]
-        for what, rows in compared.items()
+        for label, rows in rows_by_name.items()
     }
 
 
-def has_rows(read_rows: Callable[[str], list[Any]], what: str) -> bool:
-    return bool(read_rows(what))
+def has_rows(read_rows: Callable[[str], list[Any]], label: str) -> bool:
+    return bool(read_rows(label))
 
 
-def ends_with(read_rows: Callable[[str], list[Row]], what: str, last: bytes) -> bool:
-    return read_rows(what)[-1][1] == last
+def ends_with(read_rows: Callable[[str], list[Row]], label: str, last: bytes) -> bool:
+    return read_rows(label)[-1][1] == last
 
 
 def test_mirrored_records_match_java(mirrors: ProcessCluster, java: MixedCluster) -> None:
-    mine, its = mirror_topic(mirrors), mirror_topic(java)
-    assert [(key, value) for key, value, _ in mine["copies"]] == [
+    kraal, java_result = mirror_topic(mirrors), mirror_topic(java)
+    assert [(key, value) for key, value, _ in kraal["copies"]] == [
         (b"k", b"one"),
         (b"k", None),
         (b"k", b"three"),
     ]
-    assert mine == its
+    assert kraal == java_result
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rest_responses_match_java(mirrors: ProcessCluster, java: MixedCluster, kind: str) -> None:
     config = mirror(kind, mirrors.bootstrap, "source", "target", "topic")
-    wrong = {"refresh.topics.interval.seconds": "often", "target.cluster.alias": "", "tasks.max": "0"}
-    wrong |= {"emit.heartbeats.interval.seconds": "often", "emit.checkpoints.interval.seconds": "often"}
-    plugin, (mine, its) = config["connector.class"], (side.alive[0] for side in (mirrors, java))
-    assert len(list_plugins(mine, [plugin])) == 1
-    assert list_plugins(mine, [plugin]) == list_plugins(its, [plugin])
-    keys = describe_keys(mine, plugin)
-    assert {"source.cluster.alias", "replication.policy.class", "name"} < {each["name"] for each in keys}
-    assert keys == describe_keys(its, plugin)
-    for change in ({}, wrong):
-        response, expected = validate_config(mine, config | change), validate_config(its, config | change)
+    wrong_values = {"refresh.topics.interval.seconds": "often", "target.cluster.alias": "", "tasks.max": "0"}
+    wrong_values |= {
+        "emit.heartbeats.interval.seconds": "often",
+        "emit.checkpoints.interval.seconds": "often",
+    }
+    plugin, kraal_side, java_side = config["connector.class"], mirrors.alive[0], java.alive[0]
+    assert len(list_plugins(kraal_side, [plugin])) == 1
+    assert list_plugins(kraal_side, [plugin]) == list_plugins(java_side, [plugin])
+    keys = describe_keys(kraal_side, plugin)
+    assert {"source.cluster.alias", "replication.policy.class", "name"} < {key["name"] for key in keys}
+    assert keys == describe_keys(java_side, plugin)
+    for change in ({}, wrong_values):
+        response, expected = (
+            validate_config(kraal_side, config | change),
+            validate_config(java_side, config | change),
+        )
         assert response == expected
         assert (response["error_count"] > 1) == bool(change)
 
@@ -197,27 +203,29 @@ def test_mirror_checkpoint_connector_translates_offsets_of_kraal_mirror_topics(
     cluster: ProcessCluster, mirrors: ProcessCluster
 ) -> None:
     topic, alias, target = unique_name("topic"), unique_name("source"), unique_name("target")
-    copy, bootstrap = f"{alias}.{topic}", cluster.bootstrap
+    mirror_topic_name, bootstrap = f"{alias}.{topic}", cluster.bootstrap
     create_topic(bootstrap, topic)
-    create_topic(bootstrap, copy)
-    others = [f"not a copy {n}" for n in range(5)]
-    cluster.write(copy, *others)
+    create_topic(bootstrap, mirror_topic_name)
+    other_values = [f"not a copy {n}" for n in range(5)]
+    cluster.write(mirror_topic_name, *other_values)
     config = mirror("Source", bootstrap, alias, target, topic)
     assert cluster.alive[0].create(f"{topic}-own", config).status == 201
     cluster.write(topic, *(str(n) for n in range(300)))
-    wait_for_values(cluster, copy, others + [str(n) for n in range(300)])
+    wait_for_values(cluster, mirror_topic_name, other_values + [str(n) for n in range(300)])
     consume(bootstrap, topic, 300)
     mirrors.create(f"{topic}-Checkpoint", mirror("Checkpoint", bootstrap, alias, target, topic))
 
     def is_translated_to(offset: int) -> bool:
-        return committed_offset(bootstrap, topic, copy) == offset
+        return committed_offset(bootstrap, topic, mirror_topic_name) == offset
 
     mirrors.alive[0].wait_until("the group offset was translated", partial(is_translated_to, 305))
     assert cluster.alive[0].post(f"/connectors/{topic}-own/tasks/0/restart").status == 204
     cluster.alive[0].wait_for_states(f"{topic}-own", RUNNING)
     cluster.write(topic, *(str(n) for n in range(300, 350)))
-    wait_for_values(cluster, copy, others + [str(n) for n in range(350)])
-    assert cluster.values(copy)[305] == cluster.values(topic)[300], "the group continues at the same record"
+    wait_for_values(cluster, mirror_topic_name, other_values + [str(n) for n in range(350)])
+    assert cluster.values(mirror_topic_name)[305] == cluster.values(topic)[300], (
+        "the group continues at the same record"
+    )
     consume(bootstrap, topic, 50)
     mirrors.alive[0].wait_until("the group offset was translated again", partial(is_translated_to, 355))
     mirrors.delete(f"{topic}-Checkpoint")
@@ -235,15 +243,15 @@ def committed_offset(bootstrap: str, group: str, topic: str) -> int:
 
 
 def consume(bootstrap: str, topic: str, count: int = 3) -> None:
-    """Read some records of a topic with a group of the same name, and commit the offsets."""
+    """Read `count` records of a topic with a group of the same name, and commit the offsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
-        deadline, seen = time.monotonic() + 30, 0
-        while seen < count and time.monotonic() < deadline:
+        deadline, read_count = time.monotonic() + 30, 0
+        while read_count < count and time.monotonic() < deadline:
             message = consumer.poll(1)
-            seen += message is not None and message.error() is None
-        assert seen == count
+            read_count += message is not None and message.error() is None
+        assert read_count == count
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()

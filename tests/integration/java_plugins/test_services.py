@@ -1,4 +1,4 @@
-"""Config providers and an override policy in `plugin.path` behave the same on a Java worker and on Kraal."""
+"""Tests that config providers and an override policy in `plugin.path` behave the same on a Java worker and on Kraal."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.integration.java_plugins.flows import (
 )
 
 
-def keep(kept: Path, **values: str) -> None:
+def write_values(values_file: Path, **values: str) -> None:
     """Write the values that the provider returns."""
-    fresh = kept.with_suffix(".fresh")
-    fresh.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
-    fresh.replace(kept)
+    new_file = values_file.with_suffix(".fresh")
+    new_file.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
+    new_file.replace(values_file)
 
 
 def variables(file: Path, *keys: str) -> dict[str, str]:
@@ -41,30 +41,32 @@ def variables(file: Path, *keys: str) -> dict[str, str]:
 def test_provider_values_are_resolved_for_connectors(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
 ) -> None:
-    kept, lines = tmp_path / "kept.properties", tmp_path / "in.txt"
+    values_file, lines = tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
     for side in (cluster, java):
         name, worker = unique_name("provided"), side.alive[0]
-        keep(kept, file=str(lines), topic=name)
-        written = {"connector.class": FILE_SOURCE, "tasks.max": "1", **variables(kept, "file", "topic")}
-        side.create(name, written)
+        write_values(values_file, file=str(lines), topic=name)
+        config = {"connector.class": FILE_SOURCE, "tasks.max": "1", **variables(values_file, "file", "topic")}
+        side.create(name, config)
         worker.wait_for_states(name, RUNNING)
         wait_for_values(side, name, ["one"])
         [task] = worker.get(f"/connectors/{name}/tasks").body
-        assert {key: task["config"][key] for key in ("file", "topic")} == variables(kept, "file", "topic")
+        assert {key: task["config"][key] for key in ("file", "topic")} == variables(
+            values_file, "file", "topic"
+        )
         side.delete(name)
 
 
 def test_provider_failure_fails_the_connector(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, kept, worker = unique_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
-    keep(kept, topic=name)
-    cluster.create(name, faulty_config(name) | variables(kept, "topic"))
+    name, values_file, worker = unique_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
+    write_values(values_file, topic=name)
+    cluster.create(name, faulty_config(name) | variables(values_file, "topic"))
     worker.wait_for_states(name, RUNNING)
-    kept.unlink()
+    values_file.unlink()
     worker.post(f"/connectors/{name}/restart")
     worker.wait_until("the connector failed", lambda: worker.states(name)[0] == "FAILED")
     trace = worker.traces(name)[0]
-    assert f"RuntimeError: The file {kept} cannot be read" in trace
+    assert f"RuntimeError: The file {values_file} cannot be read" in trace
     assert "at kraal.testing.RotatingConfigProvider.get" in trace
     cluster.delete(name)
 
@@ -72,13 +74,13 @@ def test_provider_failure_fails_the_connector(cluster: ProcessCluster, tmp_path:
 def test_expired_provider_values_restart_connectors_and_tasks(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
-    name, kept, lines = unique_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
+    name, values_file, lines = unique_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
-    keep(kept, topic=name, ttl__ms="1000")
-    config = {"connector.class": FILE_SOURCE, "file": str(lines), **variables(kept, "topic")}
+    write_values(values_file, topic=name, ttl__ms="1000")
+    config = {"connector.class": FILE_SOURCE, "file": str(lines), **variables(values_file, "topic")}
     cluster.create(name, config)
     wait_for_values(cluster, name, ["one"])
-    keep(kept, topic=f"{name}-2")
+    write_values(values_file, topic=f"{name}-2")
 
     def has_arrived() -> bool:
         append(lines, "more")
@@ -91,27 +93,27 @@ def test_expired_provider_values_restart_connectors_and_tasks(
 def test_validation_of_provider_values_matches_java(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "kept.properties"
-    keep(kept, batch__size="countless")
+    values_file = tmp_path / "kept.properties"
+    write_values(values_file, batch__size="countless")
     config = {"name": "any", "connector.class": FILE_SOURCE, "topic": "t"}
     path = f"/connector-plugins/{FILE_SOURCE}/config/validate"
     for key in ("batch.size", "no.such.key"):
-        sent = config | {"batch.size": f"${{rotating:{kept}:{key}}}"}
-        counts = {side.alive[0].put(path, sent).body["error_count"] for side in (cluster, java)}
+        invalid = config | {"batch.size": f"${{rotating:{values_file}:{key}}}"}
+        counts = {side.alive[0].put(path, invalid).body["error_count"] for side in (cluster, java)}
         assert counts == {1}, key
-    sent = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
-    mine, its = (side.alive[0].put(path, sent) for side in (cluster, java))
-    assert (mine.status, its.status) == (200, 500), "Kraal's error contains the key"
-    assert its.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
-    (value,) = (each["value"] for each in mine.body["configs"] if each["value"]["name"] == "batch.size")
+    invalid = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
+    actual, expected = (side.alive[0].put(path, invalid) for side in (cluster, java))
+    assert (actual.status, expected.status) == (200, 500), "Kraal's error contains the key"
+    assert expected.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
+    (value,) = (entry["value"] for entry in actual.body["configs"] if entry["value"]["name"] == "batch.size")
     assert f"The file {tmp_path}/none cannot be read" in str(value["errors"])
 
 
 def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, kept, worker = unique_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
-    keep(kept, topic=name)
+    name, values_file, worker = unique_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
+    write_values(values_file, topic=name)
     plugin_jvm(worker).kill()
-    config = faulty_config(name) | variables(kept, "topic")
+    config = faulty_config(name) | variables(values_file, "topic")
     path = f"/connectors/{name}/config"
     # On a slow machine, requests return 503 with Retry-After until the next JVM is up.
     worker.wait_until("the next JVM responded", lambda: worker.put(path, config).status in {200, 201})
@@ -147,19 +149,21 @@ OVERRIDES = [
 def test_override_policy_validation_matches_java(
     cluster: ProcessCluster, java: MixedCluster, config: Mapping[str, str]
 ) -> None:
-    sent = {"name": unique_name("asked"), "topic": "t", **config}
+    request = {"name": unique_name("overrides"), "topic": "t", **config}
 
     def validate_overrides(worker: WorkerProcess) -> tuple[object, dict[str, object], object]:
-        body: Any = worker.put(f"/connector-plugins/{config['connector.class']}/config/validate", sent).body
-        values = {each["value"]["name"]: each for each in body["configs"]}
+        body: Any = worker.put(
+            f"/connector-plugins/{config['connector.class']}/config/validate", request
+        ).body
+        values = {entry["value"]["name"]: entry for entry in body["configs"]}
         documented = {
             n: e["definition"] and e["definition"]["type"] for n, e in values.items() if ".override." in n
         }
         return body["error_count"], documented, {n: values[n]["value"] for n in documented}
 
-    mine, its = validate_overrides(cluster.alive[0]), validate_overrides(java.alive[0])
-    assert mine == its
-    assert its[1]
+    actual, expected = validate_overrides(cluster.alive[0]), validate_overrides(java.alive[0])
+    assert actual == expected
+    assert expected[1]
 
 
 def test_connector_forbidden_by_override_policy_is_not_created(
@@ -168,11 +172,11 @@ def test_connector_forbidden_by_override_policy_is_not_created(
     forbidden = faulty_config("t") | {"producer.override.linger.ms": "7"}
     failing = faulty_config("t") | {"producer.override.fail": "yes"}
     for config in (forbidden, failing):
-        mine, its = (
+        actual, expected = (
             side.alive[0].post("/connectors", {"name": "refused", "config": config})
             for side in (cluster, java)
         )
-        assert (mine.status, mine.body["message"]) == (its.status, its.body["message"])
+        assert (actual.status, actual.body["message"]) == (expected.status, expected.body["message"])
 
 
 def test_providers_and_policies_are_not_listed_as_in_java(
@@ -181,7 +185,9 @@ def test_providers_and_policies_are_not_listed_as_in_java(
     for side in (cluster, java):
         worker = side.alive[0]
         listed = worker.get("/connector-plugins?connectorsOnly=false").body
-        assert not {PROVIDER, POLICY} & {each["class"] for each in listed}
+        assert not {PROVIDER, POLICY} & {plugin["class"] for plugin in listed}
     for name in (PROVIDER, POLICY):
-        mine, its = (side.alive[0].get(f"/connector-plugins/{name}/config") for side in (cluster, java))
-        assert (mine.status, mine.body) == (its.status, its.body)
+        actual, expected = (
+            side.alive[0].get(f"/connector-plugins/{name}/config") for side in (cluster, java)
+        )
+        assert (actual.status, actual.body) == (expected.status, expected.body)

@@ -1,4 +1,4 @@
-"""The same Java plugins on a Java worker and on Kraal have equal responses, records and offsets."""
+"""Tests that Java plugins have equal responses, records and offsets on Kraal and on a Java worker."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from tests.integration.java_plugins.flows import (
 from tests.integration.java_plugins.kafka_tests import FAULTY_TRANSFORM, MANIFESTS, TOOLS
 
 CONNECTORS = ("source.SourceConnector", "sink.SinkConnector")
-OURS = (FAULTY, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
-KAFKAS = tuple(each for moved in (MANIFESTS, TOOLS) for kind in CONNECTORS for each in moved.get(kind, ()))
-PLUGINS = (*OURS, *(pytest.param(each, marks=pytest.mark.ci) for each in KAFKAS))
+LOCAL_CONNECTORS = (FAULTY, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
+KAFKA_CONNECTORS = tuple(
+    each for moved in (MANIFESTS, TOOLS) for kind in CONNECTORS for each in moved.get(kind, ())
+)
+PLUGINS = (*LOCAL_CONNECTORS, *(pytest.param(plugin, marks=pytest.mark.ci) for plugin in KAFKA_CONNECTORS))
 WRONG = {
     "topic": "",
     "topics": "t",
@@ -47,16 +49,16 @@ WRONG = {
 
 
 def test_plugin_listing_matches_java(cluster: ProcessCluster, java: MixedCluster) -> None:
-    mine = list_plugins(cluster.alive[0], (*OURS, *KAFKAS))
-    assert len(mine) == len(OURS) + len(KAFKAS) > 15
-    assert mine == list_plugins(java.alive[0], (*OURS, *KAFKAS))
+    actual = list_plugins(cluster.alive[0], (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS))
+    assert len(actual) == len(LOCAL_CONNECTORS) + len(KAFKA_CONNECTORS) > 15
+    assert actual == list_plugins(java.alive[0], (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
-    mine = describe_keys(cluster.alive[0], plugin)
-    assert {"name", "connector.class", "tasks.max"} < {each["name"] for each in mine}
-    assert mine == describe_keys(java.alive[0], plugin)
+    actual = describe_keys(cluster.alive[0], plugin)
+    assert {"name", "connector.class", "tasks.max"} < {key["name"] for key in actual}
+    assert actual == describe_keys(java.alive[0], plugin)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,8 @@ def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plu
                 marks=pytest.mark.ci,
                 id=f"{plugin.rpartition('.')[2]}-{'wrong' if more else 'empty'}",
             )
-            for plugin in (*OURS, *KAFKAS)
-            if "ValidateBlocking" not in plugin  # it never answers
+            for plugin in (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS)
+            if "ValidateBlocking" not in plugin  # the method never returns
             for more in ({}, WRONG)
         ),
     ],
@@ -81,11 +83,11 @@ def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plu
 def test_config_validation_matches_java(
     cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
 ) -> None:
-    mine = validate_config(cluster.alive[0], config)
-    assert {"name", "connector.class", "tasks.max"} < mine["configs"].keys()
-    assert mine == validate_config(java.alive[0], config)
+    actual = validate_config(cluster.alive[0], config)
+    assert {"name", "connector.class", "tasks.max"} < actual["configs"].keys()
+    assert actual == validate_config(java.alive[0], config)
     if config.items() > WRONG.items():
-        assert mine["error_count"] >= 4
+        assert actual["error_count"] >= 4
 
 
 TRANSFORMED = {
@@ -107,7 +109,7 @@ def run_source(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[by
     worker.wait_until("all lines arrived", lambda: len(side.records(name)) == 3)
 
     worker.wait_until("the offset was stored", lambda: bool(stored_offsets(side, name)))
-    records = [(each.partition, each.key, each.value, each.headers) for each in side.records(name)]
+    records = [(record.partition, record.key, record.value, record.headers) for record in side.records(name)]
     last = stored_offsets(side, name)[-1]
     side.delete(name)
     return [*records], last
@@ -125,19 +127,19 @@ def test_number_of_tasks_matches_java(cluster: ProcessCluster, java: MixedCluste
         name, worker, file = unique_name("grows"), side.alive[0], tmp_path / "tasks"
         file.write_text("1")
         side.create(name, faulty_config(name, tasks=3) | {"tasks.file": str(file)})
-        for wanted in (1, 3, 2):
-            replace_file(file, wanted)
-            worker.wait_for_states(name, ["RUNNING"] * (1 + wanted), timeout_s=60)
-        numbered = [each["id"]["task"] for each in worker.get(f"/connectors/{name}/tasks").body]
-        assert numbered == [0, 1]
+        for count in (1, 3, 2):
+            replace_file(file, count)
+            worker.wait_for_states(name, ["RUNNING"] * (1 + count), timeout_s=60)
+        task_numbers = [task["id"]["task"] for task in worker.get(f"/connectors/{name}/tasks").body]
+        assert task_numbers == [0, 1]
         side.delete(name)
 
 
 def replace_file(file: Path, number: int) -> None:
     """Atomically replace a file with one that contains this number."""
-    other = file.with_suffix(".new")
-    other.write_text(str(number))
-    other.replace(file)
+    new_file = file.with_suffix(".new")
+    new_file.write_text(str(number))
+    new_file.replace(file)
 
 
 @pytest.mark.ci
@@ -147,13 +149,13 @@ def test_doctor_reports_problems_of_a_running_worker(request: pytest.FixtureRequ
     name, worker = unique_name("fails"), side.alive[0]
     side.create(name, faulty_config(name, "throw", "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"], timeout_s=60)
-    findings = {each.id: each for each in check_running(parse_target(worker.url))}
+    findings = {finding.id: finding for finding in check_running(parse_target(worker.url))}
     side.delete(name)
     assert findings["worker.reachable"].level is Level.OK
     assert (", Kraal " in findings["worker.reachable"].what) == (kind == "kraal")
     assert f"1 of 1 tasks of {name} have failed" in findings["connectors.failed"].what
     assert "fails" in findings["connectors.failed"].what.partition(": ")[2], findings["connectors.failed"]
-    assert {check: each.level for check, each in findings.items()} == {
+    assert {check: finding.level for check, finding in findings.items()} == {
         "worker.reachable": Level.OK,
         "worker.health": Level.OK,
         "clock.worker": Level.OK,

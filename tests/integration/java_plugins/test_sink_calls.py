@@ -1,4 +1,4 @@
-"""Kraal and a Java worker call a Java sink connector and its task in the same order, with the same arguments."""
+"""Tests that Kraal and a Java worker call a Java sink connector and its task in the same order."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ class Recording:
         with self.file.open("a") as file:
             file.write(f"# {step}\n")
 
-    def wait_until(self, what: str, done: Callable[[], bool]) -> None:
-        self.side.alive[0].wait_until(f"{what}: {filter_calls(self.lines())}", done, timeout_s=WAIT_TIMEOUT_S)
+    def wait_until(self, description: str, done: Callable[[], bool]) -> None:
+        self.side.alive[0].wait_until(
+            f"{description}: {filter_calls(self.lines())}", done, timeout_s=WAIT_TIMEOUT_S
+        )
 
     def wait_for(self, call: str) -> None:
         """Wait until a call is the last one, except calls that depend on the clock."""
@@ -90,7 +92,9 @@ def recordings(kraal: ProcessCluster, java: ProcessCluster, directory: Path) -> 
     """Return connectors for Kraal and a Java worker that read the same topics, without creating them."""
     name = unique_name("calls")
     workers = {"kraal": kraal, "java": java}
-    return [Recording(side, f"{name}-{each}", f"{name}-", directory / each) for each, side in workers.items()]
+    return [
+        Recording(side, f"{name}-{label}", f"{name}-", directory / label) for label, side in workers.items()
+    ]
 
 
 @pytest.fixture
@@ -116,13 +120,13 @@ def filter_calls(lines: list[str]) -> list[str]:
 
 
 def depends_on_clock(calls: list[str], number: int) -> bool:
-    """Return whether a task's call depends on the clock only."""
+    """Return whether a call of the task depends only on the clock."""
     method = calls[number].split()[0]
     if method not in ("preCommit", "flush"):
         return calls[number] == "put"
-    first = number - (method == "flush")
-    after = "".join(calls[first + 2 : first + 3])
-    return calls[first - 1] != "context.requestCommit" and not after.startswith("close ")
+    start = number - (method == "flush")
+    after = "".join(calls[start + 2 : start + 3])
+    return calls[start - 1] != "context.requestCommit" and not after.startswith("close ")
 
 
 def task_calls(lines: list[str]) -> list[str]:
@@ -136,12 +140,12 @@ def connector_calls(lines: list[str]) -> list[str]:
 
 
 def assert_commits_follow_puts(calls: list[str]) -> None:
-    """Assert that all commits, including periodic ones, have the offsets after the records that were put."""
+    """Assert that all commits, including periodic ones, contain the offsets after the delivered records."""
     positions: dict[str, str] = {}
     rewound: dict[str, str] = {}
     for call, following in zip(calls, [*calls[1:], ""], strict=True):
         method, *arguments = call.split()
-        offsets = dict(each.rsplit(":", 1) for each in arguments if ":" in each)
+        offsets = dict(argument.rsplit(":", 1) for argument in arguments if ":" in argument)
         if method == "start":
             positions, rewound = {}, {}
         elif method == "context.offset":
@@ -156,23 +160,23 @@ def assert_commits_follow_puts(calls: list[str]) -> None:
             assert following == call.replace("preCommit", "flush"), calls
 
 
-def assert_calls_match(sides: Sides, calls: list[str], of_connectors: list[str]) -> None:
-    """Assert that both workers have made exactly these calls."""
-    for each in sides:
-        assert_commits_follow_puts(task_calls(each.lines()))
-    kraal, java = (each.lines() for each in sides)
+def assert_calls_match(sides: Sides, calls: list[str], connector_expected: list[str]) -> None:
+    """Assert that both workers made exactly these calls of the task and of the connector."""
+    for recording in sides:
+        assert_commits_follow_puts(task_calls(recording.lines()))
+    kraal, java = (recording.lines() for recording in sides)
     assert filter_calls(kraal) == filter_calls(java) == calls
-    assert connector_calls(kraal) == connector_calls(java) == of_connectors
+    assert connector_calls(kraal) == connector_calls(java) == connector_expected
 
 
 def put_calls(*offsets: int, topic: str = "a") -> list[str]:
-    """Return a put for each record."""
+    """Return one put call for each offset."""
     return [f"put {topic}-0:{offset}" for offset in offsets]
 
 
 def close_calls(*offsets: str) -> list[str]:
     """Return the calls that stop a task with these offsets."""
-    committed, partitions = " ".join(offsets), " ".join(each.split(":")[0] for each in offsets)
+    committed, partitions = " ".join(offsets), " ".join(offset.split(":")[0] for offset in offsets)
     return [f"preCommit {committed}", f"flush {committed}", f"close {partitions}", "stop"]
 
 
@@ -260,57 +264,57 @@ CASES = {
 def test_calls_of_a_task_match_java(sides: Sides, case: Case) -> None:
     for topic, count in case.records.items():
         write(sides, topic, count)
-    for each in sides:
-        each.create(",".join(case.records), case.actions, case.settings)
+    for recording in sides:
+        recording.create(",".join(case.records), case.actions, case.settings)
     calls = [*START, *case.calls]
-    for each in sides:
-        each.wait_for_count(len(calls))
-    for each in sides:
-        each.delete()
+    for recording in sides:
+        recording.wait_for_count(len(calls))
+    for recording in sides:
+        recording.delete()
     assert_calls_match(sides, [*calls, *case.end], LIFE)
 
 
 def test_task_timeout_shortens_the_retry_delay(sides: Sides) -> None:
-    """Without it, a retry waits until offsets are committed next."""
+    """Without `context.timeout`, a retry waits until the next offset commit."""
     calls = [*START, "open a-0", *["put a-0:0", "throws RetriableException"] * MANY_RETRIES, "put a-0:0"]
     write(sides, "a", 1)
-    for each in sides:
-        each.create("a", f"a-0:0 timeout 1,a-0:0 retry {MANY_RETRIES}", {})
-    for each in sides:
-        each.wait_for_count(len(calls))
-        commits = [line for line in each.lines() if line.startswith("preCommit")]
-        assert len(commits) < MANY_RETRIES / 2, each.connector
-    for each in sides:
-        each.delete()
+    for recording in sides:
+        recording.create("a", f"a-0:0 timeout 1,a-0:0 retry {MANY_RETRIES}", {})
+    for recording in sides:
+        recording.wait_for_count(len(calls))
+        commits = [line for line in recording.lines() if line.startswith("preCommit")]
+        assert len(commits) < MANY_RETRIES / 2, recording.connector
+    for recording in sides:
+        recording.delete()
     assert_calls_match(sides, [*calls, *close_calls("a-0:1")], LIFE)
 
 
-def wait_until_idle(each: Recording) -> None:
+def wait_until_idle(recording: Recording) -> None:
     """Wait until the task has received several empty puts."""
-    seen = each.lines().count("put")
-    each.wait_until("the task was idle", lambda: each.lines().count("put") >= seen + IDLE_PUTS)
+    count = recording.lines().count("put")
+    recording.wait_until("the task was idle", lambda: recording.lines().count("put") >= count + IDLE_PUTS)
 
 
 def test_calls_of_a_paused_and_resumed_connector_match_java(sides: Sides) -> None:
     write(sides, "a", 2)
     write(sides, "b", 1)
-    for each in sides:
-        each.create("a,b", "open pause b-0,a-0:2 resume b-0", {})
-    for each in sides:
-        each.wait_for("put a-0:1")
-        each.side.pause(each.connector)
-    for each in sides:
-        each.wait_for_states("PAUSED", "PAUSED")
-        each.mark("paused")
+    for recording in sides:
+        recording.create("a,b", "open pause b-0,a-0:2 resume b-0", {})
+    for recording in sides:
+        recording.wait_for("put a-0:1")
+        recording.side.pause(recording.connector)
+    for recording in sides:
+        recording.wait_for_states("PAUSED", "PAUSED")
+        recording.mark("paused")
     write(sides, "a", 1)
-    for each in sides:
-        wait_until_idle(each)
-        each.mark("resumed")
-        each.side.resume(each.connector)
-    for each in sides:
-        each.wait_for("put b-0:0")
-        each.wait_for_states(*RUNNING)
-        each.delete()
+    for recording in sides:
+        wait_until_idle(recording)
+        recording.mark("resumed")
+        recording.side.resume(recording.connector)
+    for recording in sides:
+        recording.wait_for("put b-0:0")
+        recording.wait_for_states(*RUNNING)
+        recording.delete()
     calls = [
         *(*START, "open a-0 b-0", "context.pause b-0", *put_calls(0, 1), "# paused", "# resumed"),
         *(*put_calls(2), "context.resume b-0", "put b-0:0", *close_calls("a-0:3", "b-0:1")),
@@ -321,62 +325,64 @@ def test_calls_of_a_paused_and_resumed_connector_match_java(sides: Sides) -> Non
 
 def test_calls_of_a_stopped_and_resumed_connector_match_java(sides: Sides) -> None:
     write(sides, "a", 3)
-    for each in sides:
-        each.create("a", "", {})
-    for each in sides:
-        each.wait_for("put a-0:2")
-        each.side.stop(each.connector)
-    for each in sides:
-        each.wait_for("stop")
-        each.wait_for_states("STOPPED")
-        each.mark("stopped")
-        partition = {"kafka_topic": f"{each.prefix}a", "kafka_partition": 0}
-        moved = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
-        response = each.side.alive[0].ask("PATCH", f"/connectors/{each.connector}/offsets", moved)
+    for recording in sides:
+        recording.create("a", "", {})
+    for recording in sides:
+        recording.wait_for("put a-0:2")
+        recording.side.stop(recording.connector)
+    for recording in sides:
+        recording.wait_for("stop")
+        recording.wait_for_states("STOPPED")
+        recording.mark("stopped")
+        partition = {"kafka_topic": f"{recording.prefix}a", "kafka_partition": 0}
+        altered_offsets = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
+        response = recording.side.alive[0].ask(
+            "PATCH", f"/connectors/{recording.connector}/offsets", altered_offsets
+        )
         assert response.status == 200, response
-        each.mark("resumed")
-        each.side.resume(each.connector)
-    for each in sides:
-        each.wait_for("put a-0:2")
-        each.delete()
-    first = [*START, "open a-0", *put_calls(0, 1, 2), *close_calls("a-0:3")]
-    second = [*START, "open a-0", *put_calls(1, 2), *close_calls("a-0:3")]
+        recording.mark("resumed")
+        recording.side.resume(recording.connector)
+    for recording in sides:
+        recording.wait_for("put a-0:2")
+        recording.delete()
+    first_run = [*START, "open a-0", *put_calls(0, 1, 2), *close_calls("a-0:3")]
+    second_run = [*START, "open a-0", *put_calls(1, 2), *close_calls("a-0:3")]
     altered = ["# stopped", "connector.alterOffsets a-0:1", "# resumed"]
-    assert_calls_match(sides, [*first, "# stopped", "# resumed", *second], [*LIFE, *altered, *LIFE])
+    assert_calls_match(sides, [*first_run, "# stopped", "# resumed", *second_run], [*LIFE, *altered, *LIFE])
 
 
 def test_calls_of_a_restarted_task_match_java(sides: Sides) -> None:
     write(sides, "a", 1)
-    for each in sides:
-        each.create("a", "", {})
-    for each in sides:
-        each.wait_for("put a-0:0")
-        response = each.side.alive[0].ask("POST", f"/connectors/{each.connector}/tasks/0/restart")
+    for recording in sides:
+        recording.create("a", "", {})
+    for recording in sides:
+        recording.wait_for("put a-0:0")
+        response = recording.side.alive[0].ask("POST", f"/connectors/{recording.connector}/tasks/0/restart")
         assert response.status == 204, response
-    for each in sides:
-        each.wait_for("open a-0")
+    for recording in sides:
+        recording.wait_for("open a-0")
     write(sides, "a", 1)
-    for each in sides:
-        each.wait_for("put a-0:1")
-        each.delete()
-    first = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")]
-    assert_calls_match(sides, [*first, *START, "open a-0", *put_calls(1), *close_calls("a-0:2")], LIFE)
+    for recording in sides:
+        recording.wait_for("put a-0:1")
+        recording.delete()
+    first_run = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")]
+    assert_calls_match(sides, [*first_run, *START, "open a-0", *put_calls(1), *close_calls("a-0:2")], LIFE)
 
 
 def test_calls_of_a_task_with_new_partitions_match_java(sides: Sides) -> None:
     write(sides, "a", 1)
-    for each in sides:
-        each.create("a", "", {"consumer.override.metadata.max.age.ms": "500"})
-    for each in sides:
-        each.wait_for("put a-0:0")
+    for recording in sides:
+        recording.create("a", "", {"consumer.override.metadata.max.age.ms": "500"})
+    for recording in sides:
+        recording.wait_for("put a-0:0")
     topic = f"{sides[0].prefix}a"
     admin = AdminClient({"bootstrap.servers": sides[0].side.bootstrap})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(WAIT_TIMEOUT_S)
-    for each in sides:
-        each.wait_for("open a-0 a-1")
-        each.delete()
-    first = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")[:-1]]
-    assert_calls_match(sides, [*first, "open a-0 a-1", *close_calls("a-0:1", "a-1:0")], LIFE)
+    for recording in sides:
+        recording.wait_for("open a-0 a-1")
+        recording.delete()
+    first_run = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")[:-1]]
+    assert_calls_match(sides, [*first_run, "open a-0 a-1", *close_calls("a-0:1", "a-1:0")], LIFE)
 
 
 def test_calls_during_worker_shutdown_match_java(
@@ -388,9 +394,9 @@ def test_calls_during_worker_shutdown_match_java(
     ):
         sides = recordings(kraal, java, tmp_path)
         write(sides, "a", 2)
-        for each in sides:
-            each.create("a", "", {})
-        for each in sides:
-            each.wait_for("put a-0:1")
-            each.side.alive[0].end()
+        for recording in sides:
+            recording.create("a", "", {})
+        for recording in sides:
+            recording.wait_for("put a-0:1")
+            recording.side.alive[0].end()
     assert_calls_match(sides, [*START, "open a-0", *put_calls(0, 1), *close_calls("a-0:2")], LIFE)

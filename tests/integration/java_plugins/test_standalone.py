@@ -1,4 +1,4 @@
-"""Java plugins on a standalone worker, which starts Spark only if necessary, and uses Java's offset file."""
+"""Tests for Java plugins on a standalone worker, which starts Spark only if necessary and shares Java's offset file."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     config = source_config(file, name)
 
     def has_values(*values: str) -> bool:
-        found = [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
-        return found == [value.encode() for value in values]
+        actual = [record.value for record in read_topic(kafka.bootstrap, name, timeout_s=10)]
+        return actual == [value.encode() for value in values]
 
     def wait_for(*values: str) -> None:
         worker.wait_until("all lines arrived", lambda: has_values(*values))
@@ -72,8 +72,8 @@ def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     java_dir = tmp_path / "java"
     java_dir.mkdir()
     plugins = prepare_plugins(worker_properties["plugin.path"], CURRENT, java_dir / "plugins")
-    own = {"plugin.path": plugins, "offset.storage.file.filename": str(worker.offset_file)}
-    java = java_standalone(kafka.bootstrap, java_dir, worker_properties | own)
+    overrides = {"plugin.path": plugins, "offset.storage.file.filename": str(worker.offset_file)}
+    java = java_standalone(kafka.bootstrap, java_dir, worker_properties | overrides)
     try:
         java.wait_until_up()
         append(file, "three")
@@ -127,7 +127,7 @@ def test_connectors_with_dedicated_jvms_share_one_offset_file(
             worker.wait_until(
                 "all lines arrived",
                 lambda name=name: (  # type: ignore[misc]
-                    [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
+                    [record.value for record in read_topic(kafka.bootstrap, name, timeout_s=10)]
                     == [value.encode() for value in values]
                 ),
             )
@@ -145,7 +145,7 @@ def test_connectors_with_dedicated_jvms_share_one_offset_file(
         worker.wait_until(
             "the offset was stored",
             lambda path=path, stored=stored: (  # type: ignore[misc]
-                [each["partition"] for each in worker.get(path).body["offsets"]] == [stored]
+                [entry["partition"] for entry in worker.get(path).body["offsets"]] == [stored]
             ),
         )
         plugin_jvm(worker, name).kill()

@@ -1,4 +1,4 @@
-"""Third-party transforms of a Java source produce the same records as on a Java worker."""
+"""Tests that third-party transforms of a Java source produce the same records as on a Java worker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KAFKA: Final = "org.apache.kafka.connect.transforms"
 Step = tuple[str, Mapping[str, str]]
 
 
-def both(name: str, **settings: str) -> list[Step]:
-    """Return a transform for keys and for values."""
+def key_and_value_steps(name: str, **settings: str) -> list[Step]:
+    """Return the key variant and the value variant of a transform."""
     return [
         (f"{TRANSFORMS_PACKAGE}.{name}${of}", {_key(key): text for key, text in settings.items()})
         for of in ("Key", "Value")
@@ -33,14 +33,14 @@ HOISTED: Final = [(f"{_KAFKA}.HoistField${of}", {"field": "theText"}) for of in 
 CHAINS: Final[dict[str, Sequence[Step]]] = {
     "names": [
         *HOISTED,
-        *both("PatternRename", field_pattern="^the", field_replacement="inner"),
-        *both("ChangeCase", **{"from": "LOWER_CAMEL", "to": "UPPER_UNDERSCORE"}),
+        *key_and_value_steps("PatternRename", field_pattern="^the", field_replacement="inner"),
+        *key_and_value_steps("ChangeCase", **{"from": "LOWER_CAMEL", "to": "UPPER_UNDERSCORE"}),
         (f"{TRANSFORMS_PACKAGE}.ChangeTopicCase", {"from": "LOWER_HYPHEN", "to": "LOWER_UNDERSCORE"}),
     ],
     "nested": [
         *HOISTED,
         *((f"{_KAFKA}.HoistField${of}", {"field": "outer"}) for of in ("Key", "Value")),
-        *both(
+        *key_and_value_steps(
             "ExtractNestedField",
             input_outer_field_name="outer",
             input_inner_field_name="theText",
@@ -49,8 +49,8 @@ CHAINS: Final[dict[str, Sequence[Step]]] = {
     ],
     "json": [
         *HOISTED,
-        *both("ToJSON", output_schema_type="BYTES", schemas_enable="true"),
-        *both("BytesToString", charset="UTF-8"),
+        *key_and_value_steps("ToJSON", output_schema_type="BYTES", schemas_enable="true"),
+        *key_and_value_steps("BytesToString", charset="UTF-8"),
     ],
     "timestamp": [
         *HOISTED,
@@ -87,15 +87,15 @@ def test_transformed_records_match_java(cluster: ProcessCluster, java: MixedClus
         worker.wait_until("all records arrived", lambda: len(side.records(topic)) == 10)
         records = [
             (
-                str(each.key).replace(name, ""),
-                str(each.value).replace(name, ""),
-                each.timestamp_ms if chain == "timestamp" else None,
+                str(record.key).replace(name, ""),
+                str(record.value).replace(name, ""),
+                record.timestamp_ms if chain == "timestamp" else None,
             )
-            for each in side.records(topic)
+            for record in side.records(topic)
         ]
         side.delete(name)
         return [*records]
 
-    mine = run_source(cluster)
-    assert mine == run_source(java)
-    assert chain != "timestamp" or {each[2] for each in mine} == {1700000000000}  # type: ignore[index]
+    actual = run_source(cluster)
+    assert actual == run_source(java)
+    assert chain != "timestamp" or {each[2] for each in actual} == {1700000000000}  # type: ignore[index]

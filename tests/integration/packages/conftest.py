@@ -1,4 +1,4 @@
-"""The wheel installed by the tests, and an environment with only the client."""
+"""Fixtures: the wheel that tests install, and an environment with only the client."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from tests.integration.packages.environments import Environment, locked_requirem
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return Kraal's wheel."""
-    place = tmp_path_factory.mktemp("wheel")
-    run_checked([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)])
-    [found] = place.glob("*.whl")
-    return found
+    """Build Kraal's wheel and return its path."""
+    home = tmp_path_factory.mktemp("wheel")
+    run_checked([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home)])
+    [path] = home.glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="session")
 def client(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Return an environment as created by `pip install kraal`, with the locked versions."""
-    place = tmp_path_factory.mktemp("client")
-    made = Environment.create(place / "venv")
-    pins = place / "client.lock"
+    home = tmp_path_factory.mktemp("client")
+    environment = Environment.create(home / "venv")
+    pins = home / "client.lock"
     pins.write_text(
-        locked_requirements(add_dependencies({canonicalize_name(each.name) for each in requirements()}))
+        locked_requirements(
+            add_dependencies({canonicalize_name(requirement.name) for requirement in requirements()})
+        )
     )
-    made.pip("install", "--no-deps", "--require-hashes", "-r", str(pins))
-    made.pip("install", "--no-deps", "--no-index", str(wheel))
-    return made
+    environment.pip("install", "--no-deps", "--require-hashes", "-r", str(pins))
+    environment.pip("install", "--no-deps", "--no-index", str(wheel))
+    return environment

@@ -15,45 +15,45 @@ from packaging.utils import NormalizedName, canonicalize_name
 from tests.fakes.distributions import ROOT, requirements
 
 PYTHON = os.environ.get("KRAAL_TEST_PYTHON") or sys.executable
-"""Python of the environments; pip is that of this process."""
-Done = subprocess.CompletedProcess[str]
+"""Python of the environments; pip runs with the Python of this process."""
+Result = subprocess.CompletedProcess[str]
 PIP_TIMEOUT_S = 1200.0
-"""Timeout, long enough for pip to build PySpark."""
+"""Long enough for pip to build PySpark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """A virtual environment without pip and system packages."""
 
-    place: Path
+    home: Path
 
     @classmethod
-    def create(cls, place: Path) -> Environment:
+    def create(cls, home: Path) -> Environment:
         """Create an empty environment."""
-        run_checked([PYTHON, "-m", "venv", "--without-pip", str(place)])
-        return cls(place)
+        run_checked([PYTHON, "-m", "venv", "--without-pip", str(home)])
+        return cls(home)
 
     @property
     def packages(self) -> Path:
         """Directory of the installed packages."""
-        [found] = (self.place / "lib").glob("python3*/site-packages")
-        return found
+        [directory] = (self.home / "lib").glob("python3*/site-packages")
+        return directory
 
-    def pip(self, *arguments: str) -> Done:
-        """Run pip for this environment. Raises AssertionError with its output if it fails."""
-        python = str(self.place / "bin" / "python")
+    def pip(self, *arguments: str) -> Result:
+        """Run pip for this environment. Raises AssertionError with the output if the command fails."""
+        python = str(self.home / "bin" / "python")
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, *arguments]
         return run_checked(command)
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of the environment's `kraal`."""
-        return [str(self.place / "bin" / "kraal"), *arguments]
+        return [str(self.home / "bin" / "kraal"), *arguments]
 
-    def kraal(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+    def kraal(self, *arguments: str, env: Mapping[str, str] | None = None) -> Result:
         """Run the environment's `kraal`."""
         return subprocess.run(
             self.command(*arguments),
-            cwd=self.place,
+            cwd=self.home,
             env=clean_environment() | dict(env or {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -76,9 +76,9 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def run_checked(command: Iterable[str]) -> Done:
-    """Run a command. Raises AssertionError with its output if it fails."""
-    done = subprocess.run(
+def run_checked(command: Iterable[str]) -> Result:
+    """Run a command. Raises AssertionError with the output if the command fails."""
+    result = subprocess.run(
         [*command],
         cwd=ROOT,
         env=clean_environment(),
@@ -88,8 +88,8 @@ def run_checked(command: Iterable[str]) -> Done:
         timeout=PIP_TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result
 
 
 def locked_requirements(names: set[NormalizedName]) -> str:
@@ -102,9 +102,9 @@ def locked_requirements(names: set[NormalizedName]) -> str:
 def lowest_constraints(extras: Iterable[str]) -> str:
     """Return constraints to the lowest allowed versions of Kraal's direct dependencies."""
     bounds = (
-        (each.name, part.version)
-        for each in requirements(*extras)
-        for part in each.specifier
+        (requirement.name, part.version)
+        for requirement in requirements(*extras)
+        for part in requirement.specifier
         if part.operator in (">=", "==")
     )
     return "".join(f"{name}=={bound}\n" for name, bound in bounds)

@@ -1,4 +1,4 @@
-"""`pip install kraal`: the client in an otherwise empty environment."""
+"""Tests for `pip install kraal`: the client in an otherwise empty environment."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tests.integration.packages.environments import Environment, clean_environme
 
 pytestmark = pytest.mark.ci
 
-LARGEST = 30_000_000
+MAX_SIZE_BYTES = 30_000_000
 
 
 def test_client_package_is_complete_and_small(client: Environment) -> None:
     client.pip("check")
-    assert client.size() <= LARGEST
+    assert client.size() <= MAX_SIZE_BYTES
 
 
 @pytest.mark.parametrize("name", sorted({*CLIENT, *WORKER_COMMANDS}))
 def test_every_command_has_help(client: Environment, name: str) -> None:
-    done = client.kraal(name, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"Usage: kraal {name} ")
+    result = client.kraal(name, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Usage: kraal {name} ")
 
 
 def test_client_lists_and_changes_connectors(client: Environment) -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
         url = {"KRAAL_URL": worker.url}
-        done = client.kraal("status", env=url)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[1].split()[:3] == ["orders", "-", "RUNNING"]
+        result = client.kraal("status", env=url)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.splitlines()[1].split()[:3] == ["orders", "-", "RUNNING"]
         assert client.kraal("dlq", "ls", env=url).stderr == "No connector has a dead letter queue topic.\n"
         assert client.kraal("patch", "orders", "tasks.max=1", env=url).returncode == 0
         assert client.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
@@ -72,7 +72,7 @@ def test_client_serves_the_dashboard(client: Environment) -> None:
 def test_command_without_its_extra_names_the_extra(
     client: Environment, arguments: list[str], extra: str
 ) -> None:
-    done = client.kraal(*arguments)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(f": pip install 'kraal[{extra}]'\n")
-    assert done.stderr.count("\n") == 1
+    result = client.kraal(*arguments)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.endswith(f": pip install 'kraal[{extra}]'\n")
+    assert result.stderr.count("\n") == 1

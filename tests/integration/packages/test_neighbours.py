@@ -1,4 +1,4 @@
-"""Kraal next to other packages named `web` or `actors`: it reports the conflict regardless of pip's behavior."""
+"""Tests that Kraal reports a conflict with other packages named `web` or `actors`, whatever pip does."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.ci
 @pytest.fixture
 def environment(client: Environment, tmp_path: Path) -> Environment:
     """Return a copy of the client's environment whose `kraal` runs with its own Python."""
-    made = Environment.create(tmp_path / "venv")
-    shutil.copytree(client.packages, made.packages, dirs_exist_ok=True)
-    script = made.place / "bin" / "kraal"
+    new_environment = Environment.create(tmp_path / "venv")
+    shutil.copytree(client.packages, new_environment.packages, dirs_exist_ok=True)
+    script = new_environment.home / "bin" / "kraal"
     script.write_text(
-        f"#!{made.place}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
+        f"#!{new_environment.place}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
     )
     script.chmod(0o755)
-    assert made.kraal("ls", "--help").returncode == 0
-    return made
+    assert new_environment.kraal("ls", "--help").returncode == 0
+    return new_environment
 
 
-def neighbour(place: Path, name: str, package: str) -> Path:
+def build_neighbour_wheel(home: Path, name: str, package: str) -> Path:
     """Create a wheel of another project with one package and return its path."""
     info = f"{name}-1.0.dist-info"
     files = {
@@ -36,7 +36,7 @@ def neighbour(place: Path, name: str, package: str) -> Path:
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
-    path = place / f"{name}-1.0-py3-none-any.whl"
+    path = home / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for inner, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(inner, text)
@@ -48,9 +48,9 @@ def test_shadowing_package_is_named(environment: Environment, package: str, tmp_
     intruder = tmp_path / "other" / package / "__init__.py"
     intruder.parent.mkdir(parents=True)
     intruder.write_text("raise SystemExit('this is the neighbour')\n")
-    done = environment.kraal("ls", env={"PYTHONPATH": str(tmp_path / "other")})
-    assert done.returncode == 1
-    assert done.stderr == (
+    result = environment.kraal("ls", env={"PYTHONPATH": str(tmp_path / "other")})
+    assert result.returncode == 1
+    assert result.stderr == (
         f"Error: Kraal's package '{package}' is shadowed by {intruder}; install Kraal in its own environment.\n"
     )
 
@@ -58,17 +58,19 @@ def test_shadowing_package_is_named(environment: Environment, package: str, tmp_
 def test_overwriting_package_is_named_until_kraal_is_reinstalled(
     environment: Environment, wheel: Path, tmp_path: Path
 ) -> None:
-    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", "web")))
-    done = environment.kraal("ls")
-    assert done.returncode == 1
-    assert done.stderr == (
+    environment.pip(
+        "install", "--no-deps", "--no-index", str(build_neighbour_wheel(tmp_path, "garden", "web"))
+    )
+    result = environment.kraal("ls")
+    assert result.returncode == 1
+    assert result.stderr == (
         "Error: Kraal's package 'web' was replaced by garden, which has a package of that name; "
         "install Kraal in its own environment.\n"
     )
     environment.pip("uninstall", "--yes", "garden")
-    done = environment.kraal("ls")
-    assert done.returncode == 1
-    assert "Kraal's package 'web' is missing: " in done.stderr
-    assert done.stderr.endswith("; reinstall Kraal.\n")
+    result = environment.kraal("ls")
+    assert result.returncode == 1
+    assert "Kraal's package 'web' is missing: " in result.stderr
+    assert result.stderr.endswith("; reinstall Kraal.\n")
     environment.pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
     assert environment.kraal("ls", "--help").returncode == 0

@@ -1,4 +1,4 @@
-"""`pip install 'kraal[worker,registry]'` with the lowest, newest and locked versions yields a working worker.
+"""Tests that `pip install 'kraal[worker,registry]'` yields a working worker with several sets of versions.
 
 PySpark is published only as source; pip builds it once per machine, which takes minutes.
 """
@@ -39,20 +39,20 @@ LINES = [f"line {number}" for number in range(1000)]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Environment]:
-    """Yield an empty environment and remove it afterwards, because it has 900 MB with a worker."""
-    made = Environment.create(tmp_path / "venv")
-    yield made
-    shutil.rmtree(made.place)
+    """Yield an empty environment. It is removed after the test, because a worker requires 900 MB."""
+    new_environment = Environment.create(tmp_path / "venv")
+    yield new_environment
+    shutil.rmtree(new_environment.home)
 
 
 def test_worker_runs_with_the_lowest_allowed_versions(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
-    """What Kraal names itself is as old as it may be; what that needs is as new."""
+    """Direct dependencies have their lowest allowed versions, and transitive dependencies their newest ones."""
     constraints = tmp_path / "constraints.txt"
     constraints.write_text(bounds := lowest_constraints(EXTRAS))
     bound = dict(line.split("==") for line in bounds.splitlines())
-    assert {each.name for each in requirements(*EXTRAS)} - bound.keys() == {"certifi"}
+    assert {requirement.name for requirement in requirements(*EXTRAS)} - bound.keys() == {"certifi"}
     environment.pip("install", "-c", str(constraints), f"{wheel}[{','.join(EXTRAS)}]")
     environment.pip("check")
     for name, version in bound.items():
@@ -71,7 +71,7 @@ def test_worker_runs_with_the_newest_allowed_versions(
 def test_worker_runs_with_the_operators_lock_file(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
-    """As docs/deploy/install.md describes it: with hashes, and nothing is built with packages that no lock names."""
+    """Installs as docs/deploy/install.md describes: with hashes, and with build packages from a lock file only."""
     hashed = ("install", "--require-hashes", "--no-build-isolation")
     environment.pip(*hashed, "-r", "requirements-build.lock")
     environment.pip(*hashed, "-r", "requirements-worker.lock")
@@ -81,17 +81,17 @@ def test_worker_runs_with_the_operators_lock_file(
 
 
 def _version(environment: Environment, name: str) -> str:
-    [found] = Distribution.discover(name=name, path=[str(environment.packages)])
-    return found.version
+    [distribution] = Distribution.discover(name=name, path=[str(environment.packages)])
+    return distribution.version
 
 
-def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: Path) -> None:
-    """Copy a file with each converter, so that the packages of `registry` are used, too."""
-    (place / "in").write_text("".join(f"{line}\n" for line in LINES))
+def _send_lines_through_kafka(environment: Environment, bootstrap: str, home: Path) -> None:
+    """Copy a file through Kafka with each converter, including those from the extra `registry`."""
+    (home / "in").write_text("".join(f"{line}\n" for line in LINES))
     with schema_registry() as server:
         files = [
             *chain.from_iterable(
-                _pipe(place, name, bootstrap, {"value.converter": converter, **REGISTRY, URL: server.url})
+                _pipe(home, name, bootstrap, {"value.converter": converter, **REGISTRY, URL: server.url})
                 for name, converter in CONVERTERS.items()
             )
         ]
@@ -99,19 +99,21 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: P
             "bootstrap.servers": bootstrap,
             "key.converter": STRING,
             "value.converter": STRING,
-            "offset.storage.file.filename": str(place / "offsets"),
+            "offset.storage.file.filename": str(home / "offsets"),
             "listeners": f"http://127.0.0.1:{free_port()}",
         }
-        (place / "worker.properties").write_text(
+        (home / "worker.properties").write_text(
             "".join(f"{key}={value}\n" for key, value in settings.items())
         )
-        command = environment.command("standalone", str(place / "worker.properties"), *map(str, files))
-        worker = Running(command, log=place / "log", cwd=place, env=clean_environment())
-        outputs = [place / f"{name}.out" for name in CONVERTERS]
+        command = environment.command("standalone", str(home / "worker.properties"), *map(str, files))
+        worker = Running(command, log=home / "log", cwd=home, env=clean_environment())
+        outputs = [home / f"{name}.out" for name in CONVERTERS]
         try:
             wait_until(
                 "all lines were in the files of the sinks",
-                lambda: all(each.is_file() and each.read_text().splitlines() == LINES for each in outputs),
+                lambda: all(
+                    output.is_file() and output.read_text().splitlines() == LINES for output in outputs
+                ),
                 timeout_s=PIP_TIMEOUT_S,
                 program=worker,
             )
@@ -120,12 +122,12 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: P
         assert len(server.subjects) == len(CONVERTERS) - 1, "all but StringConverter register a schema"
 
 
-def _pipe(place: Path, name: str, bootstrap: str, converter: Mapping[str, str]) -> Iterator[Path]:
+def _pipe(home: Path, name: str, bootstrap: str, converter: Mapping[str, str]) -> Iterator[Path]:
     """Write the files of a source and a sink with a separate topic."""
-    create_topic(bootstrap, topic := f"packages-{place.parent.name}-{place.name}-{name}")
-    source = {"connector.class": "FileStreamSource", "file": str(place / "in"), "topic": topic}
-    sink = {"connector.class": "FileStreamSink", "file": str(place / f"{name}.out"), "topics": topic}
+    create_topic(bootstrap, topic := f"packages-{home.parent.name}-{home.name}-{name}")
+    source = {"connector.class": "FileStreamSource", "file": str(home / "in"), "topic": topic}
+    sink = {"connector.class": "FileStreamSink", "file": str(home / f"{name}.out"), "topics": topic}
     for kind, config in {"source": source, "sink": sink}.items():
-        path = place / f"{name}-{kind}.json"
+        path = home / f"{name}-{kind}.json"
         path.write_text(json.dumps({"name": path.stem, "config": {**config, **converter}}))
         yield path

@@ -1,4 +1,4 @@
-"""`map_in_arrow` with Spark."""
+"""Tests for `map_in_arrow` on real Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def process(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_python_worker_is_reused_if_the_function_leaves_input(spark: SparkSession) -> None:
-    """A new process per batch would repeat its imports. Spark reuses the process that was idle the longest."""
+    """A new process per batch would repeat all imports. Spark reuses the process that has been idle the longest."""
     frame = map_in_arrow(spark.range(0, 1, 1, 1), process, "pid bigint")
-    seen = [frame.collect()[0]["pid"] for _ in range(8)]
-    assert set(seen[4:]) <= set(seen[:4])
+    pids = [frame.collect()[0]["pid"] for _ in range(8)]
+    assert set(pids[4:]) <= set(pids[:4])

@@ -1,4 +1,4 @@
-"""Errors of Spark's Kafka clients without a broker, after which a job must be retried."""
+"""Tests that jobs are retried after errors of Spark's Kafka clients without a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.plugins.api import RetriableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHORT = {
+SHORT_TIMEOUTS = {
     "kafka.default.api.timeout.ms": "2000",
     "kafka.request.timeout.ms": "1000",
     "kafka.delivery.timeout.ms": "2000",
@@ -26,7 +26,7 @@ SHORT = {
 @pytest.fixture
 def options_without_a_broker() -> dict[str, str]:
     """Return options of a client without a broker."""
-    return {**SHORT, "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    return {**SHORT_TIMEOUTS, "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
 
 
 def test_read_without_a_broker_is_retriable(

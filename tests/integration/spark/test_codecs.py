@@ -1,4 +1,4 @@
-"""Topics that are compressed with each of Kafka's codecs, read as a backlog by Spark and as a tail by librdkafka."""
+"""Tests for topics with each of Kafka's compression codecs, read as a backlog by Spark and as a tail by librdkafka."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def produce(stage: Stage, topic: str, codec: str, values: list[str]) -> None:
 
 
 def commit_batches(sink: Opening, count: int) -> None:
-    done = 0
-    while done < count:
+    record_count = 0
+    while record_count < count:
         sink.run.next()
         batch = sink.expect(BatchDone)
         sink.run.commit(batch.offsets)
         sink.expect(Committed)
-        done += batch.records
+        record_count += batch.records
 
 
 @pytest.mark.one_a_day("codec")

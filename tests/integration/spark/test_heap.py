@@ -1,4 +1,4 @@
-"""A task whose batch exceeds Spark's heap fails alone, and other tasks continue. Uses the suite's engine."""
+"""Tests that a task whose batch exceeds Spark's heap fails alone. Uses the suite's engine."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_task_that_exhausts_the_heap_remains_failed_and_others_continue(
         for _ in range(3):
             greedy = run_batch(stage, "greedy", read_large_array, topic)
             greedy.expect(Opened)
-            lost = greedy.expect(Failed)
-            assert lost.engine_lost
-            assert lost.trace.startswith("Spark's JVM ended (its heap was exhausted: "), lost.trace
+            failure = greedy.expect(Failed)
+            assert failure.engine_lost
+            assert failure.trace.startswith("Spark's JVM ended (its heap was exhausted: "), failure.trace
             modest = run_batch(stage, "modest", read_few_rows, topic)
             modest.expect(Opened)
             assert modest.expect(BatchDone).records == 3

@@ -1,4 +1,4 @@
-"""The progress of Spark jobs."""
+"""Tests for the progress reports of Spark jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def sleeping(spark: SparkSession, tasks: int, seconds: float) -> None:
+def run_sleeping_job(spark: SparkSession, tasks: int, seconds: float) -> None:
     """Run a job whose tasks sleep one after the other."""
     spark.sparkContext.parallelize(range(tasks), tasks).foreach(lambda _: time.sleep(seconds))
 
@@ -31,16 +31,18 @@ def calls() -> Iterator[Pool]:
     pool.close(5)
 
 
-@pytest.mark.parametrize(("tasks", "seconds", "least", "most"), [(12, 0.5, 3, 99), (1, 3.0, 0, 2)])
-def test_completed_tasks_count_as_progress_and_hanging_ones_do_not(
+@pytest.mark.parametrize(
+    ("tasks", "seconds", "min_reports", "max_reports"), [(12, 0.5, 3, 99), (1, 3.0, 0, 2)]
+)
+def test_completed_tasks_count_as_progress_and_hanging_tasks_do_not(
     stage: Stage,
     spark: SparkSession,
     calls: Pool,
     monkeypatch: pytest.MonkeyPatch,
     tasks: int,
     seconds: float,
-    least: int,
-    most: int,
+    min_reports: int,
+    max_reports: int,
 ) -> None:
     """The start and the end of a job may count as progress."""
     monkeypatch.setattr(job_progress, "CHECK_INTERVAL_S", 0.1)
@@ -56,8 +58,8 @@ def test_completed_tasks_count_as_progress_and_hanging_ones_do_not(
         job_group(session, pool="default", group=group, description="sleeps"),
         progress.watch(session, group),
     ):
-        sleeping(spark, tasks, seconds)
-    assert least <= len(reports) <= most
+        run_sleeping_job(spark, tasks, seconds)
+    assert min_reports <= len(reports) <= max_reports
     count = len(reports)
     time.sleep(0.3)
-    assert len(reports) == count, "no report after the end"
+    assert len(reports) == count, "there must be no reports after the end"

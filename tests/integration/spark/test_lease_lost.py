@@ -1,4 +1,4 @@
-"""A worker loses the connection to its brokers during a job: its unsent records are not written later."""
+"""Tests that unsent records of a worker that loses its brokers during a job are not written later."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 COUNT = 100
 VALUES = [str(number) for number in range(COUNT)]
-WITHIN_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
     """Return the proxy in front of one of the broker's listeners."""
-    made = Proxy(free_port())
-    yield made
-    made.close()
+    tcp_proxy = Proxy(free_port())
+    yield tcp_proxy
+    tcp_proxy.close()
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def broker(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CUT:PLAINTEXT",
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
-    made = Broker(tmp_path_factory.mktemp("cut-off"), port, extra=listeners)
-    made.start()
-    yield made
-    made.stop()
+    server = Broker(tmp_path_factory.mktemp("cut-off"), port, extra=listeners)
+    server.start()
+    yield server
+    server.stop()
 
 
 def table_batch(topic: str) -> SourceBatch:
@@ -72,7 +72,7 @@ def spark_batch(topic: str) -> SourceBatch:
     return plugins.read_batch(read, COUNT, topic)
 
 
-class Hanging:
+class HangingTask:
     """A task whose second batch is stuck in a disconnected producer."""
 
     def __init__(
@@ -99,16 +99,16 @@ class Hanging:
         """Return the JVM's threads with their stacks."""
         jvm: Any = self.stage.engine._session.spark().session.sparkContext._jvm
         beans = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
-        return "".join(str(each) for each in beans.dumpAllThreads(False, False))  # noqa: FBT003 - Java
+        return "".join(str(thread) for thread in beans.dumpAllThreads(False, False))  # noqa: FBT003 - a Java method
 
     def wait_until(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WITHIN_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not done():
             assert time.monotonic() < deadline, self.threads()
             time.sleep(0.05)
 
-    def heal_without_producer(self) -> None:
-        """Reconnect it once its producer is closed; then another client writes."""
+    def reconnect_without_producer(self) -> None:
+        """Wait until the producer is closed, reconnect the task, and write a record with another client."""
         self.wait_until(lambda: f"kafka-producer-network-thread | {self.client}" not in self.threads())
         self._proxy.set_mode(Mode.STRAIGHT)
         self.stage.produce(self.topic, ["new"])
@@ -118,11 +118,11 @@ class Hanging:
 def test_job_without_a_lease_writes_nothing_and_is_retried_with_one(
     engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
 ) -> None:
-    hanging = Hanging(engine, broker, proxy, batch)
+    hanging = HangingTask(engine, broker, proxy, batch)
     hanging.lease.clear()
-    while "lease has expired" not in hanging.opening.expect(Waiting, WITHIN_S).reason:
+    while "lease has expired" not in hanging.opening.expect(Waiting, TIMEOUT_S).reason:
         pass
-    hanging.heal_without_producer()
+    hanging.reconnect_without_producer()
     hanging.lease.set()
     assert hanging.opening.expect(BatchDone).records == COUNT
     hanging.opening.run.stop()
@@ -134,21 +134,21 @@ def test_job_without_a_lease_writes_nothing_and_is_retried_with_one(
 def test_cancelled_job_writes_no_records_afterwards(
     engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
 ) -> None:
-    hanging = Hanging(engine, broker, proxy, batch)
+    hanging = HangingTask(engine, broker, proxy, batch)
     hanging.opening.run.cancel()
     assert not hanging.opening.expect(Stopped).clean
-    hanging.heal_without_producer()
+    hanging.reconnect_without_producer()
     assert hanging.stage.values(hanging.topic, COUNT + 1) == [*VALUES, "new"]
 
 
 def test_job_whose_shared_producer_was_closed_is_retried(
     engine: SparkEngine, broker: Broker, proxy: Proxy
 ) -> None:
-    hanging = Hanging(engine, broker, proxy, table_batch)
+    hanging = HangingTask(engine, broker, proxy, table_batch)
     engine._context.producers.close(SHARED_CLIENT)
-    again = hanging.opening.expect(Waiting, WITHIN_S)
-    assert again.retry
-    assert "Producer is closed forcefully" in again.reason
+    waiting = hanging.opening.expect(Waiting, TIMEOUT_S)
+    assert waiting.retry
+    assert "Producer is closed forcefully" in waiting.reason
     proxy.set_mode(Mode.STRAIGHT)
     assert hanging.opening.expect(BatchDone).records == COUNT
     hanging.opening.run.stop()

@@ -1,4 +1,4 @@
-"""The group member of a sink task, next to a busy member."""
+"""Tests for the group member of a sink task, alone and beside a busy member."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ pytestmark = pytest.mark.ci
 PARTITIONS = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0
-"""The busy member learns of a rebalance up to this late."""
+"""Maximum delay until the busy member learns of a rebalance."""
 WAIT_S = 5.0
 QUICK_S = 4.0
-"""Shorter than the session timeout, and than the 5 s that librdkafka spends on leaving a group."""
+"""A limit below the session timeout and below the 5 s that librdkafka takes to leave a group."""
 
 
 class Group:
@@ -45,10 +45,10 @@ class Group:
         self.members: list[Member] = []
         self._leave = partial(leave_group, self._worker, scratch=scratch)
 
-    def join(self, told: Callable[[int], None] = lambda _: None, fetch_wait_ms: int = 500) -> Member:
+    def join(self, on_assigned: Callable[[int], None] = lambda _: None, fetch_wait_ms: int = 500) -> Member:
         worker = self._worker | {"consumer.fetch.max.wait.ms": str(fetch_wait_ms)}
         config = member_config(worker, {}, TaskId(self.name, len(self.members)))
-        self.members.append(Member(config, [self.name], None, self._leave, told))
+        self.members.append(Member(config, [self.name], None, self._leave, on_assigned))
         return self.members[-1]
 
     def produce(self, value: bytes) -> None:
@@ -56,7 +56,7 @@ class Group:
         producer.produce(self.name, value, partition=0)
         assert producer.flush(30) == 0
 
-    def until_assigned(self, *members: Member) -> float:
+    def wait_until_assigned(self, *members: Member) -> float:
         """Serve the members until each has an assignment; return the duration in seconds."""
         began_s = time.monotonic()
         while sum(len(m.assigned) for m in members) != PARTITIONS or not all(m.assigned for m in members):
@@ -66,15 +66,15 @@ class Group:
             time.sleep(0.01)
         return time.monotonic() - began_s
 
-    def until_stable(self) -> None:
+    def wait_until_stable(self) -> None:
         """Wait until the broker has assigned all partitions."""
         name = f"connect-{self.name}"
-        until_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 30
         while True:
-            found = self.admin.describe_consumer_groups([name])[name].result(30)
-            if found.state == ConsumerGroupState.STABLE:
+            description = self.admin.describe_consumer_groups([name])[name].result(30)
+            if description.state == ConsumerGroupState.STABLE:
                 return
-            assert time.monotonic() < until_s, found.state
+            assert time.monotonic() < deadline_s, description.state
             time.sleep(0.05)
 
     def count(self) -> int:
@@ -85,38 +85,38 @@ class Group:
 
 @pytest.fixture
 def group(kafka: Broker, tmp_path: Path) -> Iterator[Group]:
-    made = Group(kafka.bootstrap, tmp_path)
-    yield made
-    for member in made.members:
+    new_group = Group(kafka.bootstrap, tmp_path)
+    yield new_group
+    for member in new_group.members:
         member.close()
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.3])
 def test_member_leaves_at_once_while_others_are_busy(group: Group, after_s: float) -> None:
     busy = group.join()
-    group.until_assigned(busy)
+    group.wait_until_assigned(busy)
     hasty = group.join()
     group.members.remove(hasty)
-    time.sleep(after_s)  # whatever the state of its join; the busy member does not rejoin
+    time.sleep(after_s)  # the join may be in any state; the busy member does not rejoin
     began_s = time.monotonic()
     hasty.close()
     assert time.monotonic() - began_s < QUICK_S
     assert group.count() == 1
     third = group.join()
-    assert group.until_assigned(busy, third) < HEARTBEAT_S + QUICK_S
+    assert group.wait_until_assigned(busy, third) < HEARTBEAT_S + QUICK_S
 
 
 @pytest.mark.parametrize("polled", [False, True])
 def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, polled: bool) -> None:
-    """Otherwise the client might never return, with the GIL held, which would block the whole worker."""
-    told, closing = list[tuple[int, bool]](), threading.Event()
-    member = group.join(lambda count: told.append((count, closing.is_set())))
+    """During a rebalance, closing might never return and hold the GIL, which would block the whole worker."""
+    assignments, closing = list[tuple[int, bool]](), threading.Event()
+    member = group.join(lambda count: assignments.append((count, closing.is_set())))
     group.members.remove(member)
     if polled:
-        group.until_assigned(member)
+        group.wait_until_assigned(member)
     else:
-        group.until_stable()  # the assignment is not handled yet
-        assert told == []
+        group.wait_until_stable()  # the assignment is not handled yet
+        assert assignments == []
     consumer = member._consumer
 
     class Closing:
@@ -130,27 +130,29 @@ def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, polled:
 
     member._consumer = Closing()
     member.close()
-    assert (PARTITIONS, False) in told
-    assert told.count((0, False)) == 2, "once at the revocation, once when the member is closed"
-    assert not [each for each in told if each[1]], "during the close of the client"
+    assert (PARTITIONS, False) in assignments
+    assert assignments.count((0, False)) == 2, "reported at the revocation and when the member is closed"
+    assert not [assignment for assignment in assignments if assignment[1]], (
+        "no assignment may be reported while the client closes"
+    )
     assert group.count() == 0
 
 
 def test_offsets_are_committed_before_partitions_are_released(group: Group) -> None:
-    first = group.join()
-    group.until_assigned(first)
-    offsets, released = dict.fromkeys(first.assigned, 5), threading.Event()
+    first_member = group.join()
+    group.wait_until_assigned(first_member)
+    offsets, released = dict.fromkeys(first_member.assigned, 5), threading.Event()
 
     def release(*, lost: bool) -> None:
         assert not lost
-        first.commit(offsets)
+        first_member.commit(offsets)
         released.set()
 
-    first.release = release
-    second = group.join()
-    group.until_assigned(first, second)
+    first_member.release = release
+    second_member = group.join()
+    group.wait_until_assigned(first_member, second_member)
     assert released.is_set()
-    assert first.committed() | second.committed() == offsets
+    assert first_member.committed() | second_member.committed() == offsets
 
 
 def test_members_that_join_and_leave_together_do_not_block_each_other(group: Group) -> None:
@@ -164,7 +166,7 @@ def test_members_that_join_and_leave_together_do_not_block_each_other(group: Gro
             member.close()
         assert time.monotonic() - began_s < QUICK_S
     last = group.join()
-    assert group.until_assigned(last) < QUICK_S
+    assert group.wait_until_assigned(last) < QUICK_S
 
 
 def test_member_closes_without_a_broker(tmp_path: Path) -> None:
@@ -180,13 +182,13 @@ def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> N
     worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     member = Member(member_config(worker, {}, TaskId(ConnectorName("late"), 0)), ["t"], None, lambda *_: None)
     consumer = member._consumer
-    late = ck.KafkaError(
+    poll_error = ck.KafkaError(
         ck.KafkaError._MAX_POLL_EXCEEDED, "Application maximum poll interval (6000ms) exceeded"
     )
 
     class LateError:
         def error(self) -> ck.KafkaError:
-            return late
+            return poll_error
 
     class Polled:
         def consume(self, limit: int, timeout_s: float) -> list[LateError]:
@@ -197,9 +199,9 @@ def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert member.poll(1) == []
     member._consumer = consumer
     member.close()
-    (said,) = [line for line in caplog.messages if "max.poll.interval.ms" in line]
-    assert said.startswith("connect-late: The member has left its group, because it was not polled for")
-    assert said.endswith(": Application maximum poll interval (6000ms) exceeded")
+    (message,) = [line for line in caplog.messages if "max.poll.interval.ms" in line]
+    assert message.startswith("connect-late: The member has left its group, because it was not polled for")
+    assert message.endswith(": Application maximum poll interval (6000ms) exceeded")
 
 
 def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -212,13 +214,13 @@ def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -
             member.poll(1)
             time.sleep(0.05)
         member.close()
-    said = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(said) <= 2, "one for each error code"
+    messages = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(messages) <= 2, "each error code is logged once"
 
 
 def test_record_consumed_by_a_wait_is_returned_once_in_order(group: Group) -> None:
     member = group.join()
-    group.until_assigned(member)
+    group.wait_until_assigned(member)
     start = dict.fromkeys(member.assigned, 0)
     assert member.committed() == dict.fromkeys(member.assigned)
     member.start(start)
@@ -226,27 +228,27 @@ def test_record_consumed_by_a_wait_is_returned_once_in_order(group: Group) -> No
     texts = [str(number).encode() for number in range(10)]
     for text in texts:
         group.produce(text)
-    found: list[bytes | None] = []
-    while len(found) < 5:
+    values: list[bytes | None] = []
+    while len(values) < 5:
         member.wait(WAIT_S)
-        found += [record.value for record in member.poll(1)]
-    assert found == texts[:5]
+        values += [record.value for record in member.poll(1)]
+    assert values == texts[:5]
     member.wait(WAIT_S)
     member.committed()
     member.start(start)  # the record from the wait is dropped, and read again from the beginning
-    found = []
-    while len(found) < len(texts):
+    values = []
+    while len(values) < len(texts):
         member.wait(WAIT_S)
-        found += [record.value for record in member.poll(3)]
-    assert found == texts
+        values += [record.value for record in member.poll(3)]
+    assert values == texts
 
 
 def test_record_polled_during_the_start_is_not_dropped(group: Group) -> None:
     """The thread of `BatchOwnership` polls while a job determines the positions."""
     member = group.join()
-    group.until_assigned(member)
+    group.wait_until_assigned(member)
     group.produce(b"first")
-    consumer, came, found = member._consumer, threading.Event(), []
+    consumer, has_polled, records = member._consumer, threading.Event(), []
 
     class Recorder:
         def __getattr__(self, name: str) -> object:
@@ -255,30 +257,29 @@ def test_record_polled_during_the_start_is_not_dropped(group: Group) -> None:
         def consume(self, limit: int, timeout_s: float) -> list[ck.Message]:
             assert timeout_s == 0
             messages: list[ck.Message] = consumer.consume(limit, WAIT_S)
-            came.set()
+            has_polled.set()
             return messages
 
         def assign(self, parts: list[ck.TopicPartition]) -> None:
             consumer.assign(parts)
             polling.start()
-            assert came.wait(30)
-            polling.join(
-                0.5
-            )  # the poll that drops the record ends; another one waits for the end of the start
+            assert has_polled.wait(30)
+            # A poll that drops the record ends now. A correct poll waits for the end of the start.
+            polling.join(0.5)
 
-    polling = threading.Thread(target=lambda: found.extend(member.poll(1)))
+    polling = threading.Thread(target=lambda: records.extend(member.poll(1)))
     member._consumer = Recorder()
     member.committed()
     member.start(dict.fromkeys(member.assigned, 0))
     polling.join()
     member._consumer = consumer
-    assert [record.value for record in found] == [b"first"]
+    assert [record.value for record in records] == [b"first"]
 
 
 def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
-    """Otherwise `resume` would be a no-op, and the client would remain paused."""
+    """Without the pause in the member's state, `resume` would be a no-op and the client would remain paused."""
     member = group.join()
-    group.until_assigned(member)
+    group.wait_until_assigned(member)
     start = dict.fromkeys(member.assigned, 0)
     member.committed()
     member.start(start)
@@ -292,9 +293,8 @@ def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
             consumer.assign(parts)
             if parts:
                 pausing.start()
-                pausing.join(
-                    0.5
-                )  # the pause that interrupts the start ends; another one waits for the end of the start
+                # A pause that interrupts the start ends now. A correct pause waits for the end of the start.
+                pausing.join(0.5)
 
     member._consumer = Interrupted()
     member.committed()
@@ -310,24 +310,24 @@ def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
 
 def test_pause_neither_repeats_nor_skips_records(group: Group) -> None:
     member = group.join()
-    group.until_assigned(member)
+    group.wait_until_assigned(member)
     member.committed()
     member.start(dict.fromkeys(member.assigned, 0))
     texts = [str(number).encode() for number in range(20)]
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     for number, text in enumerate(texts):
         group.produce(text)
         member.wait(WAIT_S)
         if number % 2:
-            found += [record.value for record in member.poll(5)]
+            values += [record.value for record in member.poll(5)]
         member.pause()  # drops the record from the wait
         assert not member.is_reading
         assert member.poll(5) == []
         member.resume()
-    while len(found) < len(texts):
+    while len(values) < len(texts):
         member.wait(WAIT_S)
-        found += [record.value for record in member.poll(5)]
-    assert found == texts
+        values += [record.value for record in member.poll(5)]
+    assert values == texts
 
 
 def test_start_after_a_pause_does_not_use_pause_and_resume_of_the_client(
@@ -346,7 +346,7 @@ def test_start_after_a_pause_does_not_use_pause_and_resume_of_the_client(
 
     monkeypatch.setattr(ck, "Consumer", WithoutPause)
     member = group.join(fetch_wait_ms=5)  # a start waits for the current fetch
-    group.until_assigned(member)
+    group.wait_until_assigned(member)
     group.produce(b"first")
     start = dict.fromkeys(member.assigned, 0)
     for _ in range(50):

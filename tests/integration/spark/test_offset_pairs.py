@@ -1,4 +1,4 @@
-"""The pairs that the interceptor keeps, like OffsetSyncWriter.PartitionState, and failed records."""
+"""Tests that the producer interceptor keeps the pairs of OffsetSyncWriter.PartitionState."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 
-HERE = TopicPartition("west.t", 3)
+PARTITION = TopicPartition("west.t", 3)
 Pairs = list[tuple[int, int]]
 
 
-class Producing:
-    """A producer of a run, whose records the test acknowledges."""
+class InterceptedProducer:
+    """The interceptor of a producer of a run; the test acknowledges the records."""
 
     def __init__(self, spark: SparkSession, run: str, step: int) -> None:
         context: Any = spark.sparkContext
         self._jvm = context._jvm
-        self._made = new_instance(context, "kraal.OffsetPairs")
-        self._made.configure(self._jvm.java.util.HashMap({"kraal.run": run, "kraal.step": str(step)}))
+        self._interceptor = new_instance(context, "kraal.OffsetPairs")
+        self._interceptor.configure(self._jvm.java.util.HashMap({"kraal.run": run, "kraal.step": str(step)}))
 
     def send(self, *offsets: int, time: int = 5) -> None:
         for offset in offsets:
@@ -36,18 +36,20 @@ class Producing:
             headers.add("mine", b"1")
             headers.add("kraal.timestamp", f"{time} {offset}".encode())
             record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(
-                HERE.topic, HERE.partition, None, None, None, headers
+                PARTITION.topic, PARTITION.partition, None, None, None, headers
             )
-            sent = self._made.onSend(record)
-            assert [each.key() for each in sent.headers().toArray()] == ["mine"]
-            assert sent.timestamp() == (None if time < 0 else time)
+            result = self._interceptor.onSend(record)
+            assert [header.key() for header in result.headers().toArray()] == ["mine"]
+            assert result.timestamp() == (None if time < 0 else time)
 
     def acknowledge(self, *offsets: int) -> None:
-        place = self._jvm.org.apache.kafka.common.TopicPartition(HERE.topic, HERE.partition)
+        partition = self._jvm.org.apache.kafka.common.TopicPartition(PARTITION.topic, PARTITION.partition)
         for offset in offsets:
             error = self._jvm.java.lang.RuntimeException("not sent") if offset < 0 else None
-            metadata = self._jvm.org.apache.kafka.clients.producer.RecordMetadata(place, offset, 0, -1, 0, 0)
-            self._made.onAcknowledgement(metadata, error)
+            metadata = self._jvm.org.apache.kafka.clients.producer.RecordMetadata(
+                partition, offset, 0, -1, 0, 0
+            )
+            self._interceptor.onAcknowledgement(metadata, error)
 
     def write(self, pairs: Iterable[tuple[int, int]]) -> None:
         for source, target in pairs:
@@ -56,7 +58,7 @@ class Producing:
 
 
 @pytest.mark.parametrize(
-    ("step", "written", "kept"),
+    ("step", "acknowledged", "expected"),
     [
         pytest.param(100, [(0, 7), (1, 8), (2, 9)], [(0, 7), (2, 9)], id="the first and the last one"),
         pytest.param(2, [(n, n) for n in range(8)], [(0, 0), (3, 3), (6, 6), (7, 7)], id="each step"),
@@ -70,63 +72,63 @@ class Producing:
     ],
 )
 def test_pairs_for_which_kafka_writes_an_offset_sync_are_kept(
-    spark: SparkSession, step: int, written: Pairs, kept: Pairs
+    spark: SparkSession, step: int, acknowledged: Pairs, expected: Pairs
 ) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, step)
-    Producing(spark, run, step).write(written)
-    assert tracker.drain() == {HERE: kept}
+    InterceptedProducer(spark, run, step).write(acknowledged)
+    assert tracker.drain() == {PARTITION: expected}
     assert tracker.drain() == {}, "each pair is reported once"
 
 
 def test_next_batch_continues_the_pairs_of_the_last_one(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
-    tracker, producing = PairTracker(spark, run, 3), Producing(spark, run, 3)
-    producing.write([(0, 0), (1, 1)])
-    assert tracker.drain() == {HERE: [OffsetPair(0, 0), OffsetPair(1, 1)]}
-    producing.write([(2, 2)])
-    assert tracker.drain() == {HERE: [OffsetPair(2, 2)]}, "the last pair, although it is not due"
-    producing.write([(3, 3), (4, 4), (5, 5)])
-    assert tracker.drain() == {HERE: [OffsetPair(4, 4), OffsetPair(5, 5)]}
+    tracker, producer = PairTracker(spark, run, 3), InterceptedProducer(spark, run, 3)
+    producer.write([(0, 0), (1, 1)])
+    assert tracker.drain() == {PARTITION: [OffsetPair(0, 0), OffsetPair(1, 1)]}
+    producer.write([(2, 2)])
+    assert tracker.drain() == {PARTITION: [OffsetPair(2, 2)]}, "the last pair, although it is not due"
+    producer.write([(3, 3), (4, 4), (5, 5)])
+    assert tracker.drain() == {PARTITION: [OffsetPair(4, 4), OffsetPair(5, 5)]}
 
 
 def test_records_in_flight_and_failed_records_have_no_pairs(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
-    tracker, producing = PairTracker(spark, run, 100), Producing(spark, run, 100)
-    producing.send(*range(3000))  # more than the initial capacity of the ring
+    tracker, producer = PairTracker(spark, run, 100), InterceptedProducer(spark, run, 100)
+    producer.send(*range(3000))  # more than the initial capacity of the ring
     assert tracker.drain() == {}
-    producing.acknowledge(70)
-    producing.send(3000)
-    producing.acknowledge(-1)  # the last record, which could not be sent
-    producing.acknowledge(71)
-    assert tracker.drain() == {HERE: [OffsetPair(0, 70), OffsetPair(1, 71)]}
-    producing.acknowledge(*range(72, 3070))
-    assert tracker.drain()[HERE][-1] == OffsetPair(2999, 3069)
+    producer.acknowledge(70)
+    producer.send(3000)
+    producer.acknowledge(-1)  # the last record, which could not be sent
+    producer.acknowledge(71)
+    assert tracker.drain() == {PARTITION: [OffsetPair(0, 70), OffsetPair(1, 71)]}
+    producer.acknowledge(*range(72, 3070))
+    assert tracker.drain()[PARTITION][-1] == OffsetPair(2999, 3069)
 
 
 def test_record_without_timestamp_has_a_pair(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
-    producing = Producing(spark, run, 1)
-    producing.send(12_345_678_901, time=-1)
-    producing.acknowledge(9_876_543_210)
-    assert PairTracker(spark, run, 1).drain() == {HERE: [OffsetPair(12_345_678_901, 9_876_543_210)]}
+    producer = InterceptedProducer(spark, run, 1)
+    producer.send(12_345_678_901, time=-1)
+    producer.acknowledge(9_876_543_210)
+    assert PairTracker(spark, run, 1).drain() == {PARTITION: [OffsetPair(12_345_678_901, 9_876_543_210)]}
 
 
 def test_each_producer_of_a_run_has_its_own_order(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, 100)
-    old, new = Producing(spark, run, 100), Producing(spark, run, 100)
-    old.send(5, 6)  # its JVM thread ends before the record is acknowledged
-    new.write([(5, 9)])
-    assert tracker.drain() == {HERE: [OffsetPair(5, 9)]}
+    first, second = InterceptedProducer(spark, run, 100), InterceptedProducer(spark, run, 100)
+    first.send(5, 6)  # its JVM thread ends before the record is acknowledged
+    second.write([(5, 9)])
+    assert tracker.drain() == {PARTITION: [OffsetPair(5, 9)]}
 
 
 def test_many_pairs_are_thinned_out_except_the_last_one(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, 0)
-    Producing(spark, run, 0).write((n, n) for n in range(300))
-    found = tracker.drain()[HERE]
-    assert len(found) <= 64
-    assert (found[0], found[-1]) == (OffsetPair(0, 0), OffsetPair(299, 299))
-    assert all(source == target for source, target in found)
-    assert found == sorted(found)
+    InterceptedProducer(spark, run, 0).write((n, n) for n in range(300))
+    pairs = tracker.drain()[PARTITION]
+    assert len(pairs) <= 64
+    assert (pairs[0], pairs[-1]) == (OffsetPair(0, 0), OffsetPair(299, 299))
+    assert all(source == target for source, target in pairs)
+    assert pairs == sorted(pairs)

@@ -1,4 +1,4 @@
-"""Transactional sources with Spark: on each path, a batch is written in a transaction together with its offsets."""
+"""Tests that transactional sources write each batch in one transaction with its offsets, on each write path."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.fakes.spark.stage import Opening, Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 
 
 @dataclass
-class Exact:
+class RunOpener:
     """Opens runs with exactly-once delivery."""
 
     stage: Stage
@@ -52,35 +52,37 @@ class Exact:
         opening.expect(Opened)
         return opening
 
-    def stored(self, name: str) -> Any:
-        return self.transactions.load(ConnectorName(name), {}).get(PLACE)
+    def load_offset(self, name: str) -> Any:
+        return self.transactions.load(ConnectorName(name), {}).get(PARTITION)
 
 
 @pytest.fixture
-def exact(stage: Stage, kafka: Broker) -> Iterator[Exact]:
+def run_opener(stage: Stage, kafka: Broker) -> Iterator[RunOpener]:
     with topic_admin(kafka.bootstrap) as admin:
         topic = fresh_topic(admin, "offsets")
-        own = KafkaOffsets(topic, options(kafka.bootstrap), client_id="o", admin=admin, read_committed=True)
-        made = SourceTransactions(
+        worker_offsets = KafkaOffsets(
+            topic, options(kafka.bootstrap), client_id="o", admin=admin, read_committed=True
+        )
+        transactions = SourceTransactions(
             {"bootstrap.servers": kafka.bootstrap},
             group_id=f"group-{topic}",
             topic=replace(internal_topic(topic), single=False),
-            worker_offsets=own,
+            worker_offsets=worker_offsets,
             client_id_base="test-",
         )
-        yield Exact(stage, made, admin)
-        made.close()
-        own.close()
+        yield RunOpener(stage, transactions, admin)
+        transactions.close()
+        worker_offsets.close()
 
 
 def new_name() -> str:
     return f"once-{uuid.uuid4().hex[:8]}"
 
 
-def rows(topic: str, start: int, count: int) -> SourceBatch:
+def make_batch(topic: str, start: int, count: int) -> SourceBatch:
     values = [f"v{number}" for number in range(start, start + count)]
     return SourceBatch(
-        offsets={PLACE: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
+        offsets={PARTITION: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
     )
 
 
@@ -89,20 +91,25 @@ def stop_run(opening: Opening) -> None:
     assert opening.expect(Stopped).clean
 
 
-def test_small_batches_and_their_offsets_are_committed_in_order(exact: Exact) -> None:
-    name, topic = new_name(), exact.stage.topic()
-    opening = exact.open(name)
+def test_small_batches_and_their_offsets_are_committed_in_order(run_opener: RunOpener) -> None:
+    name, topic = new_name(), run_opener.stage.topic()
+    opening = run_opener.open(name)
     for start in (0, 20, 40):
-        plugins.BATCHES[name].append(rows(topic, start, 20))
+        plugins.BATCHES[name].append(make_batch(topic, start, 20))
         opening.run.next()
-        done = opening.expect(BatchDone)
-        assert (done.offsets, done.records, done.transaction, set(done.topics)) == ({}, 20, 20, {topic})
-        assert exact.stored(name) == {"position": start + 20}
-    assert exact.stage.values(topic, 60) == [f"v{number}" for number in range(60)]
+        batch_done = opening.expect(BatchDone)
+        assert (batch_done.offsets, batch_done.records, batch_done.transaction, set(batch_done.topics)) == (
+            {},
+            20,
+            20,
+            {topic},
+        )
+        assert run_opener.load_offset(name) == {"position": start + 20}
+    assert run_opener.stage.values(topic, 60) == [f"v{number}" for number in range(60)]
     stop_run(opening)
 
 
-def test_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
+def test_range_that_spark_reads_is_one_transaction(run_opener: RunOpener) -> None:
     def read(spark: SparkSession) -> DataFrame:
         return spark.range(0, 50_000, 1, 1).selectExpr(
             "cast(id as string) as value",
@@ -111,13 +118,13 @@ def test_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
             "array(struct('h' as key, cast('x' as binary) as value)) as headers",
         )
 
-    name, topic = new_name(), exact.stage.topic()
-    opening = exact.open(name)
+    name, topic = new_name(), run_opener.stage.topic()
+    opening = run_opener.open(name)
     plugins.BATCHES[name].append(plugins.read_batch(read, 50_000, topic))
     opening.run.next()
-    done = opening.expect(BatchDone)
-    assert (done.records, done.transaction) == (50_000, 50_000)
-    messages = exact.stage.messages(topic, 50_000)
+    batch_done = opening.expect(BatchDone)
+    assert (batch_done.records, batch_done.transaction) == (50_000, 50_000)
+    messages = run_opener.stage.messages(topic, 50_000)
     assert [int(message.value()) for message in messages] == list(range(50_000))
     assert (messages[8].key(), messages[8].headers()) == (b"1", [("h", b"x")])
     assert messages[8].timestamp()[1] == 1_000_000_000_008
@@ -125,67 +132,67 @@ def test_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
 
 
 def test_offsets_are_reported_to_the_plugin_after_the_commit(
-    exact: Exact,
+    run_opener: RunOpener,
 ) -> None:
     def read(spark: SparkSession) -> DataFrame:
         return spark.range(0, 50_000, 1, 2).selectExpr(
             "cast(id as string) as value", "cast(id div 25000 as int) as partition", "id + 7 as offset"
         )
 
-    name, topic = new_name(), exact.stage.topic(partitions=2)
-    exact.stage.produce(topic, ["earlier"] * 3, partition=1)
-    exact.tracks = True
-    opening = exact.open(name)
-    found: list[Any] = []
-    tracking = OffsetTracking(found=found.append, unknown=pytest.fail, step=1)
+    name, topic = new_name(), run_opener.stage.topic(partitions=2)
+    run_opener.stage.produce(topic, ["earlier"] * 3, partition=1)
+    run_opener.tracks = True
+    opening = run_opener.open(name)
+    reported: list[Any] = []
+    tracking = OffsetTracking(found=reported.append, unknown=pytest.fail, step=1)
     for _ in range(2):
         plugins.BATCHES[name].append(replace(plugins.read_batch(read, 50_000, topic), tracking=tracking))
         opening.run.next()
         assert opening.expect(BatchDone).transaction == 50_000
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    assert found == [
+    assert reported == [
         {first: [OffsetPair(25_006, 24_999)], second: [OffsetPair(50_006, 25_002)]},
         {
             first: [OffsetPair(25_006, 50_000)],
             second: [OffsetPair(50_006, 50_003)],
         },  # the commit occupies an offset
     ]
-    messages = exact.stage.messages(topic, 50_000)
+    messages = run_opener.stage.messages(topic, 50_000)
     assert {m.offset(): m.value() for m in messages}[50_000] == b"24999"
     stop_run(opening)
 
 
-def test_interval_transaction_is_committed_before_pause_and_stop(exact: Exact) -> None:
-    name, topic = new_name(), exact.stage.topic()
+def test_interval_transaction_is_committed_before_pause_and_stop(run_opener: RunOpener) -> None:
+    name, topic = new_name(), run_opener.stage.topic()
     config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
-    opening = exact.open(name, **config)
+    opening = run_opener.open(name, **config)
     for start in (0, 5):
-        plugins.BATCHES[name].append(rows(topic, start, 5))
+        plugins.BATCHES[name].append(make_batch(topic, start, 5))
         opening.run.next()
         assert opening.expect(BatchDone).transaction is None
-    assert exact.stage.values(topic, 1, 2.0) == []
+    assert run_opener.stage.values(topic, 1, 2.0) == []
     opening.run.hold()
     assert opening.expect(BatchDone).transaction == 10
     opening.expect(Held)
-    assert exact.stored(name) == {"position": 10}
-    plugins.BATCHES[name].append(rows(topic, 10, 5))
+    assert run_opener.load_offset(name) == {"position": 10}
+    plugins.BATCHES[name].append(make_batch(topic, 10, 5))
     opening.run.next()
     opening.expect(BatchDone)
     opening.run.stop()
     assert opening.expect(BatchDone).transaction == 5
     assert opening.expect(Stopped).clean
-    assert exact.stored(name) == {"position": 15}
-    assert exact.stage.values(topic, 15) == [f"v{number}" for number in range(15)]
+    assert run_opener.load_offset(name) == {"position": 15}
+    assert run_opener.stage.values(topic, 15) == [f"v{number}" for number in range(15)]
 
 
-def test_fenced_run_fails_with_the_message_of_connect(exact: Exact) -> None:
-    name, topic = new_name(), exact.stage.topic()
-    older = exact.open(name)
-    newer = exact.transactions.claim(TaskId(ConnectorName(name), 0), {})
-    plugins.BATCHES[name].append(rows(topic, 0, 5))
+def test_fenced_run_fails_with_the_message_of_connect(run_opener: RunOpener) -> None:
+    name, topic = new_name(), run_opener.stage.topic()
+    older = run_opener.open(name)
+    newer = run_opener.transactions.claim(TaskId(ConnectorName(name), 0), {})
+    plugins.BATCHES[name].append(make_batch(topic, 0, 5))
     older.run.next()
     trace = older.expect(Failed).trace
     assert "There is a newer producer with the same transactionalId which fences the current one." in trace
-    assert exact.stage.values(topic, 1, 2.0) == []
-    assert exact.stored(name) is None
+    assert run_opener.stage.values(topic, 1, 2.0) == []
+    assert run_opener.load_offset(name) is None
     newer.close()

@@ -1,4 +1,4 @@
-"""Session settings of a single connector, with Spark and a broker."""
+"""Tests for Spark session settings of a single connector, with a real broker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CODEC = "spark.sql.parquet.compression.codec"
 SPLIT = "spark.sql.files.maxPartitionBytes"
 
 
-def parquet(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
-    """Open a SparkSink for Parquet files with these settings."""
+def open_parquet_sink(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
+    """Open a SparkSink that writes Parquet files to `folder`."""
     config = {
         "topics": topic,
         "spark.format": "parquet",
@@ -40,31 +40,33 @@ def parquet(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
 def test_session_settings_apply_to_one_connector(stage: Stage, tmp_path: Path, count: int) -> None:
     topic = stage.topic()
     stage.produce(topic, [f'{{"n":{n}}}' for n in range(count)], 0)
-    found = {}
+    codecs = {}
     for codec in ("GZIP", "SNAPPY"):
-        opening = parquet(stage, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {}))
+        opening = open_parquet_sink(
+            stage, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {})
+        )
         opening.run.commit(opening.expect(BatchDone).offsets)
         opening.expect(Committed)
         opening.run.stop()
         opening.expect(Stopped)
         (file,) = (tmp_path / codec).glob("*.parquet")
-        found[codec] = pq.read_metadata(file).row_group(0).column(0).compression
-    assert found == {"GZIP": "GZIP", "SNAPPY": "SNAPPY"}
+        codecs[codec] = pq.read_metadata(file).row_group(0).column(0).compression
+    assert codecs == {"GZIP": "GZIP", "SNAPPY": "SNAPPY"}
 
 
 def test_invalid_session_setting_fails_the_task_with_the_error_of_spark(stage: Stage, tmp_path: Path) -> None:
     topic = stage.topic()
     stage.produce(topic, ['{"n":1}'], 0)
-    failed = parquet(stage, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
+    failed = open_parquet_sink(stage, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
     assert SPLIT in failed.trace.split("\n")[0]
     assert "much" in failed.trace.split("\n")[0]
 
 
 def test_cloned_session_keeps_settings_without_changing_the_original(spark: SparkSession) -> None:
-    own = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
-    beside = sibling(own)
-    beside.conf.set(CODEC, "zstd")
-    assert [each.conf.get(SPLIT) for each in (own, beside)] == ["1m", "1m"]
-    assert [each.conf.get(CODEC) for each in (own, beside)] == ["gzip", "zstd"]
+    configured = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
+    clone = sibling(configured)
+    clone.conf.set(CODEC, "zstd")
+    assert [session.conf.get(SPLIT) for session in (configured, clone)] == ["1m", "1m"]
+    assert [session.conf.get(CODEC) for session in (configured, clone)] == ["gzip", "zstd"]
     assert spark.conf.get(CODEC) == "snappy"
     assert spark.conf.get(SPLIT) != "1m"

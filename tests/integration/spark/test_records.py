@@ -1,4 +1,4 @@
-"""Records that are processed one by one, with Spark and a broker.
+"""Tests for records that are processed one by one, on real Spark and a real broker.
 
 Mirrors ErrorHandlingIntegrationTest and TransformationIntegrationTest.
 """
@@ -21,7 +21,7 @@ from tests.fakes.spark.stage import Opening, Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 TOLERANT = {
     "transforms": "moody",
     "errors.tolerance": "all",
@@ -30,10 +30,10 @@ TOLERANT = {
 }
 
 
-def batch(topic: str, values: list[str] | None = None, read: Any = None) -> SourceBatch:
+def make_batch(topic: str, values: list[str] | None = None, read: Any = None) -> SourceBatch:
     table = None if values is None else pa.table({"value": values})
     return SourceBatch(
-        offsets={PLACE: {"position": 1}}, table=table, read=read, topic=topic, value_schema=STRING
+        offsets={PARTITION: {"position": 1}}, table=table, read=read, topic=topic, value_schema=STRING
     )
 
 
@@ -50,7 +50,7 @@ def stop_run(opening: Opening) -> None:
 
 
 def test_source_pass_has_the_same_result_in_the_worker_and_in_spark(stage: Stage) -> None:
-    """A small batch and one that Spark reads have equal topics, counts, offsets and dead letters."""
+    """A small batch and a batch that Spark reads have equal topics, counts, offsets and dead letters."""
     topic, routed, dead = stage.topic(), stage.topic(), f"dead-{uuid.uuid4().hex[:8]}"
     values = ["a", "drop", f"route {routed}", "bad luck", "b"]
 
@@ -58,29 +58,29 @@ def test_source_pass_has_the_same_result_in_the_worker_and_in_spark(stage: Stage
         return spark.createDataFrame(pa.table({"value": values})).coalesce(1)
 
     task, opening = open_run(stage, "ListSource", {**TOLERANT, "errors.deadletterqueue.topic.name": dead})
-    for given in (batch(topic, values), batch(topic, read=read)):
-        plugins.BATCHES[task].append(given)
+    for source_batch in (make_batch(topic, values), make_batch(topic, read=read)):
+        plugins.BATCHES[task].append(source_batch)
         opening.run.next()
-        done = opening.expect(BatchDone)
-        assert (done.records, done.read) == (3, 5)
-        assert set(done.topics) == {topic, routed}
-        assert done.offsets == {PLACE: {"position": 1}}
-        assert (done.errors.skipped, done.errors.dead_letters) == (1, 1)
-    plugins.BATCHES[task].append(batch(topic, ["drop", "drop"]))
+        batch_done = opening.expect(BatchDone)
+        assert (batch_done.records, batch_done.read) == (3, 5)
+        assert set(batch_done.topics) == {topic, routed}
+        assert batch_done.offsets == {PARTITION: {"position": 1}}
+        assert (batch_done.errors.skipped, batch_done.errors.dead_letters) == (1, 1)
+    plugins.BATCHES[task].append(make_batch(topic, ["drop", "drop"]))
     opening.run.next()
-    done = opening.expect(BatchDone)
-    assert (done.records, done.read, done.topics) == (0, 2, frozenset())
-    assert done.offsets, "dropped records are committed"
+    batch_done = opening.expect(BatchDone)
+    assert (batch_done.records, batch_done.read, batch_done.topics) == (0, 2, frozenset())
+    assert batch_done.offsets, "dropped records are committed"
     stop_run(opening)
     assert stage.values(topic, 4) == ["A", "B"] * 2
     assert stage.values(routed, 2) == [f"route {routed}"] * 2
     letters = stage.messages(dead, 2)
     assert [letter.value() for letter in letters] == [b"bad luck"] * 2
     for letter in letters:
-        told = dict(letter.headers())
-        assert told["__connect.errors.topic"] == topic.encode()
-        assert told["__connect.errors.exception.message"] == b"bad luck"
-        assert told["__connect.errors.stage"] == b"TRANSFORMATION"
+        headers = dict(letter.headers())
+        assert headers["__connect.errors.topic"] == topic.encode()
+        assert headers["__connect.errors.exception.message"] == b"bad luck"
+        assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
 
 
 def test_bad_record_in_spark_fails_a_source_with_the_message_of_connect(stage: Stage) -> None:
@@ -90,7 +90,7 @@ def test_bad_record_in_spark_fails_a_source_with_the_message_of_connect(stage: S
         return spark.createDataFrame(pa.table({"value": ["a", "bad luck", "b"]})).coalesce(1)
 
     task, opening = open_run(stage, "ListSource", {"transforms": "moody"})
-    plugins.BATCHES[task].append(batch(topic, read=read))
+    plugins.BATCHES[task].append(make_batch(topic, read=read))
     opening.run.next()
     failed = opening.expect(Failed)
     lines = failed.trace.splitlines()
@@ -105,26 +105,26 @@ def test_bad_records_of_backlog_and_tail_become_complete_dead_letters(stage: Sta
     stage.produce(topic, [f"bad {n}" if n == 700 else f"a{n}" for n in range(1500)])
     config = {**TOLERANT, "topics": topic, "errors.deadletterqueue.topic.name": dead}
     task, opening = open_run(stage, "ListSink", config)
-    done = 0
-    while done < 1500:
-        done += commit_batch(opening)
+    committed_count = 0
+    while committed_count < 1500:
+        committed_count += commit_batch(opening)
     stage.produce(topic, ["tail", "bad tail", "drop me"])
-    while done < 1503:
-        done += commit_batch(opening)
+    while committed_count < 1503:
+        committed_count += commit_batch(opening)
     stop_run(opening)
     values = [str(value).strip('"') for *_, value in plugins.WRITTEN[task]]
     assert values == [*(f"A{n}" for n in range(1500) if n != 700), "TAIL"]
     letters = stage.messages(dead, 2)
     assert [letter.value() for letter in letters] == [b"bad 700", b"bad tail"]
     assert [dict(letter.headers())["__connect.errors.offset"] for letter in letters] == [b"700", b"1501"]
-    first = stage.messages(topic, 701)[700]
-    assert letters[0].timestamp() == first.timestamp()
+    bad_record = stage.messages(topic, 701)[700]
+    assert letters[0].timestamp() == bad_record.timestamp()
 
 
 def test_reported_records_become_dead_letters_with_their_original_bytes(
     stage: Stage,
 ) -> None:
-    """A backlog and a tail, a transform that changes the topic. Source: KIP-610."""
+    """Applies to a backlog and a tail, with a transform that changes the topic. Source: KIP-610."""
     topic, dead = stage.topic(), f"dead-{uuid.uuid4().hex[:8]}"
     stage.produce(topic, [f"refuse {n}" if n in (7, 700) else f"a{n}" for n in range(1500)])
     route = {
@@ -135,26 +135,29 @@ def test_reported_records_become_dead_letters_with_their_original_bytes(
     }
     config = {**TOLERANT, **route, "topics": topic, "errors.deadletterqueue.topic.name": dead}
     task, opening = open_run(stage, "ListSink", config)
-    done = 0
-    while done < 1500:
-        done += commit_batch(opening)
+    committed_count = 0
+    while committed_count < 1500:
+        committed_count += commit_batch(opening)
     stage.produce(topic, ["tail", "refuse tail", "bad tail"])
-    while done < 1503:
-        done += commit_batch(opening)
+    while committed_count < 1503:
+        committed_count += commit_batch(opening)
     stop_run(opening)
     values = [str(value).strip('"') for *_, value in plugins.WRITTEN[task]]
     assert values == [*(f"a{n}" for n in range(1500) if n not in (7, 700)), "tail"]
     assert {topic for topic, *_ in plugins.WRITTEN[task]} == {"elsewhere"}
     letters = stage.messages(dead, 4)
-    told = {letter.value(): dict(letter.headers()) for letter in letters}
-    assert len(letters) == len(told) == 4
-    assert told.pop(b"bad tail")["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    headers_by_value = {letter.value(): dict(letter.headers()) for letter in letters}
+    assert len(letters) == len(headers_by_value) == 4
+    assert headers_by_value.pop(b"bad tail")["__connect.errors.stage"] == b"VALUE_CONVERTER"
     for value, offset in ((b"refuse 7", b"7"), (b"refuse 700", b"700"), (b"refuse tail", b"1501")):
-        assert told[value]["__connect.errors.topic"] == topic.encode()
-        assert told[value]["__connect.errors.offset"] == offset
-        assert told[value]["__connect.errors.stage"] == b"TASK_PUT"
-        assert told[value]["__connect.errors.class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
-        assert told[value]["__connect.errors.exception.message"] == b"rejected"
+        assert headers_by_value[value]["__connect.errors.topic"] == topic.encode()
+        assert headers_by_value[value]["__connect.errors.offset"] == offset
+        assert headers_by_value[value]["__connect.errors.stage"] == b"TASK_PUT"
+        assert (
+            headers_by_value[value]["__connect.errors.class.name"]
+            == b"org.apache.kafka.connect.sink.SinkTask"
+        )
+        assert headers_by_value[value]["__connect.errors.exception.message"] == b"rejected"
 
 
 def test_reported_record_fails_a_sink_without_tolerance(stage: Stage) -> None:
@@ -173,10 +176,10 @@ def test_reported_record_fails_a_sink_without_tolerance(stage: Stage) -> None:
 def commit_batch(opening: Opening) -> int:
     """Commit one batch; return its number of records."""
     opening.run.next()
-    found = opening.expect(BatchDone)
-    opening.run.commit(found.offsets)
+    batch_done = opening.expect(BatchDone)
+    opening.run.commit(batch_done.offsets)
     opening.expect(Committed)
-    return found.read or 0
+    return batch_done.read or 0
 
 
 def test_dead_letter_topic_creation_failure_has_the_message_of_connect(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Topics that accept only small batches (`max.message.bytes`), with each way to write except transactions."""
+"""Tests for topics that accept only small batches (`max.message.bytes`), on all write paths but transactions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kraal.plugins.model.schema import STRING
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 TEXT = {"key.converter": STRINGS, "value.converter": STRINGS}
 HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "transforms.a.header": "h"}
 HEADER |= {"transforms.a.value.literal": "x"}
 LIMIT = 20_000
 IN_ONE_BATCH = {"producer.override.linger.ms": "1000"}
-"""Otherwise, the sender may drain the first records before the others are added, in batches within the limit."""
+"""Without lingering, the sender may send the first records before the others are added, in small batches."""
 
 
 def make_batch(values: list[str], topic: str) -> SourceBatch:
-    offsets = {PLACE: {"position": len(values)}}
+    offsets = {PARTITION: {"position": len(values)}}
     return SourceBatch(offsets=offsets, table=pa.table({"value": values}), topic=topic, value_schema=STRING)
 
 
@@ -53,10 +53,10 @@ def open_run(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
 @pytest.mark.parametrize(
     ("config", "count"),
     [
-        pytest.param(TEXT, 300, id="the lane, or a shared job while it starts"),
-        pytest.param(TEXT, 3000, id="by columns"),
-        pytest.param(HEADER, 900, id="record by record in the worker"),
-        pytest.param(HEADER, 6000, id="a job of its own"),
+        pytest.param(TEXT, 300, id="lane, or shared job while the lane starts"),
+        pytest.param(TEXT, 3000, id="column path"),
+        pytest.param(HEADER, 900, id="record path in the worker"),
+        pytest.param(HEADER, 6000, id="dedicated job"),
     ],
 )
 def test_batches_do_not_exceed_a_small_topic_limit(

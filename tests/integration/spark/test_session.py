@@ -1,4 +1,4 @@
-"""The life cycle of the Spark session: sockets, a killed JVM, shutdown."""
+"""Tests for the life cycle of the Spark session: sockets, a killed JVM, and shutdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fakes.spark.stage import TIMEOUT_S, Stage, await_ready
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 
 
 def find_jvm(engine: SparkEngine) -> psutil.Process:
@@ -40,31 +40,33 @@ def find_jvm(engine: SparkEngine) -> psutil.Process:
 
 
 @pytest.fixture(scope="module")
-def own(engine: SparkEngine) -> Iterator[SparkEngine]:
-    """Return the suite's engine, whose JVM this module kills: PySpark has one session per process."""
+def restartable_engine(engine: SparkEngine) -> Iterator[SparkEngine]:
+    """Return the suite's engine, because PySpark has one session per process. The tests kill its JVM."""
     await_ready(engine)
     yield engine
     await_ready(engine)
 
 
-def test_spark_listens_on_loopback_only(own: SparkEngine) -> None:
+def test_spark_listens_on_loopback_only(restartable_engine: SparkEngine) -> None:
     process = psutil.Process()
     broker = {child.pid for child in process.children() if "kafka.Kafka" in " ".join(child.cmdline())}
     tree = [process, *(child for child in process.children(recursive=True) if child.pid not in broker)]
     listening = [
         connection.laddr.ip
-        for one in tree
-        for connection in one.net_connections("inet")
+        for member in tree
+        for connection in member.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     ]
-    assert find_jvm(own).pid in {one.pid for one in tree}
+    assert find_jvm(restartable_engine).pid in {member.pid for member in tree}
     assert listening
     assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.mark.slow
-def test_killed_jvm_fails_runs_at_once_and_is_restarted(own: SparkEngine, kafka: Broker) -> None:
-    stage, started = Stage(own, kafka.bootstrap), threading.Event()
+def test_killed_jvm_fails_runs_at_once_and_is_restarted(
+    restartable_engine: SparkEngine, kafka: Broker
+) -> None:
+    stage, started = Stage(restartable_engine, kafka.bootstrap), threading.Event()
 
     def read(spark: SparkSession) -> DataFrame:
         started.set()
@@ -78,7 +80,7 @@ def test_killed_jvm_fails_runs_at_once_and_is_restarted(own: SparkEngine, kafka:
     busy.run.next()
     assert started.wait(120)
     began = time.monotonic()
-    find_jvm(own).kill()
+    find_jvm(restartable_engine).kill()
     for opening in (idle, busy):
         failed = opening.expect(Failed)
         assert failed.engine_lost
@@ -89,7 +91,7 @@ def test_killed_jvm_fails_runs_at_once_and_is_restarted(own: SparkEngine, kafka:
     assert isinstance(meanwhile.seen[0], Waiting)
     table = pa.table({"value": ["after"]})
     plugins.BATCHES["meanwhile"].append(
-        SourceBatch(offsets={PLACE: {"n": 1}}, table=table, topic=stage.topic())
+        SourceBatch(offsets={PARTITION: {"n": 1}}, table=table, topic=stage.topic())
     )
     meanwhile.run.next()
     assert meanwhile.expect(BatchDone).records == 1
@@ -98,19 +100,23 @@ def test_killed_jvm_fails_runs_at_once_and_is_restarted(own: SparkEngine, kafka:
 
 
 @pytest.mark.ci
-def test_class_archive_is_used_unless_it_crashes_the_jvm(own: SparkEngine, tmp_path: Path) -> None:
+def test_class_archive_is_used_unless_it_crashes_the_jvm(
+    restartable_engine: SparkEngine, tmp_path: Path
+) -> None:
     archive = archive_path()
     assert archive.is_file(), "./scripts/test creates it"
-    assert archive.name in Path(f"/proc/{find_jvm(own).pid}/maps").read_text()
-    half = tmp_path / "half.jsa"
+    assert archive.name in Path(f"/proc/{find_jvm(restartable_engine).pid}/maps").read_text()
+    truncated = tmp_path / "half.jsa"
     with archive.open("rb") as whole:
-        half.write_bytes(whole.read(archive.stat().st_size // 3))
-    own._session._archive = half
-    restart(own)
-    assert find_archive(own) is None
-    assert half.name not in Path(f"/proc/{find_jvm(own).pid}/maps").read_text()
-    own._session._archive = archive
-    assert list(Path(own._context.view.scratch).glob("spark-crash-*.log")), "the crash log of the JVM exists"
+        truncated.write_bytes(whole.read(archive.stat().st_size // 3))
+    restartable_engine._session._archive = truncated
+    restart(restartable_engine)
+    assert find_archive(restartable_engine) is None
+    assert truncated.name not in Path(f"/proc/{find_jvm(restartable_engine).pid}/maps").read_text()
+    restartable_engine._session._archive = archive
+    assert list(Path(restartable_engine._context.view.scratch).glob("spark-crash-*.log")), (
+        "the crash log of the JVM exists"
+    )
     assert not list(Path.cwd().glob("hs_err*"))
 
 
@@ -120,32 +126,34 @@ def find_archive(engine: SparkEngine) -> Path | None:
 
 def restart(engine: SparkEngine) -> None:
     """Kill Spark's JVM, and wait until Spark is up again."""
-    away = threading.Event()
-    engine.listen(lambda state: None if isinstance(state, EngineReady) else away.set())
+    is_down = threading.Event()
+    engine.listen(lambda state: None if isinstance(state, EngineReady) else is_down.set())
     find_jvm(engine).kill()
-    assert away.wait(30)
+    assert is_down.wait(30)
     await_ready(engine)
 
 
-def visible_in_proc(process: psutil.Process) -> dict[str, str]:
+def read_proc(process: psutil.Process) -> dict[str, str]:
     """Return the command lines and environments of a process and its children, from /proc."""
-    found = {}
-    for each in [process, *process.children(recursive=True)]:
+    texts = {}
+    for member in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
-            place = Path(f"/proc/{each.pid}")
-            shown = [(place / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ")]
-            found[f"{each.pid} {shown[0]}"] = " ".join(shown)
-    return found
+            directory = Path(f"/proc/{member.pid}")
+            contents = [
+                (directory / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ")
+            ]
+            texts[f"{member.pid} {contents[0]}"] = " ".join(contents)
+    return texts
 
 
 @pytest.mark.ci
 def test_secrets_are_not_visible_in_proc(
-    own: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    restartable_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "s3.properties").write_text("key=hunter2-of-the-file\n")
     worker = resolve_worker(
         {
-            **own._session._worker,
+            **restartable_engine._session._worker,
             "config.providers": "file",
             "config.providers.file.class": "FileConfigProvider",
             "spark.hadoop.fs.s3a.secret.key": f"${{file:{tmp_path}/s3.properties:key}}",
@@ -154,36 +162,36 @@ def test_secrets_are_not_visible_in_proc(
         },
         ProviderClasses.load(),
     )
-    monkeypatch.setattr(own._session, "_worker", worker)
-    shown: dict[str, str] = {}
-    over = threading.Event()
+    monkeypatch.setattr(restartable_engine._session, "_worker", worker)
+    texts: dict[str, str] = {}
+    has_started = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.02):
-            shown.update(visible_in_proc(me))
+        while not has_started.wait(0.02):
+            texts.update(read_proc(this_process))
 
-    me = psutil.Process()
-    before = {child.pid for child in me.children(recursive=True)}
+    this_process = psutil.Process()
+    before = {child.pid for child in this_process.children(recursive=True)}
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        restart(own)
-        session = own._session.spark().session
-        python = map_in_arrow(session.range(2), has_secret, "has boolean").collect()
-        shown.update(visible_in_proc(find_jvm(own)))
+        restart(restartable_engine)
+        session = restartable_engine._session.spark().session
+        executor_rows = map_in_arrow(session.range(2), has_secret, "has boolean").collect()
+        texts.update(read_proc(find_jvm(restartable_engine)))
     finally:
-        over.set()
+        has_started.set()
         watcher.join()
     context: Any = session.sparkContext
     assert context._jsc.hadoopConfiguration().get("fs.s3a.secret.key") == "hunter2-of-the-file"
     assert session.conf.get("spark.sql.catalog.kept.password") == "hunter2-of-the-worker"
     assert context._jvm.System.getProperty("kept") == "hunter2 of Java"
-    assert {row["has"] for row in python} == {False}
-    new = {name: text for name, text in shown.items() if int(name.split()[0]) not in before}
-    for seen in ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "pyspark"):
-        assert any(seen in name for name in new), new.keys()
-    assert [name for name, text in new.items() if "hunter2" in text] == []
-    assert list(starts_directory(Path(own._context.view.scratch)).iterdir()) == []
+    assert {row["has"] for row in executor_rows} == {False}
+    new_processes = {name: text for name, text in texts.items() if int(name.split()[0]) not in before}
+    for command in ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "pyspark"):
+        assert any(command in name for name in new_processes), new_processes.keys()
+    assert [name for name, text in new_processes.items() if "hunter2" in text] == []
+    assert list(starts_directory(Path(restartable_engine._context.view.scratch)).iterdir()) == []
 
 
 def test_starting_jvm_exits_when_its_worker_is_killed(
@@ -194,7 +202,7 @@ def test_starting_jvm_exits_when_its_worker_is_killed(
         starting = StartingJvm.launch(spark_settings({}, (), tmp_path), output, starts_directory(tmp_path))
     try:
         assert starting.process.stdin is not None
-        starting.process.stdin.close()  # like the kernel for a killed worker
+        starting.process.stdin.close()  # as the kernel does for a killed worker
         prepare_environment(tmp_path)
         assert starting.process.wait(TIMEOUT_S) == 0
     finally:
@@ -204,8 +212,8 @@ def test_starting_jvm_exits_when_its_worker_is_killed(
 def has_secret(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Check whether the current process contains the secret."""
     texts = [Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ")]
-    yield pa.RecordBatch.from_pydict({"has": [any(b"hunter2" in each for each in texts)]})
+    yield pa.RecordBatch.from_pydict({"has": [any(b"hunter2" in text for text in texts)]})
 
 
-def test_scratch_directory_contains_the_spark_log(own: SparkEngine) -> None:
-    assert (Path(own._context.view.scratch) / "spark.log").exists()
+def test_scratch_directory_contains_the_spark_log(restartable_engine: SparkEngine) -> None:
+    assert (Path(restartable_engine._context.view.scratch) / "spark.log").exists()

@@ -1,4 +1,4 @@
-"""Sinks with Spark and a broker. Mirrors WorkerSinkTaskTest and SinkConnectorsIntegrationTest."""
+"""Tests for sinks on real Spark and a real broker. Mirrors WorkerSinkTaskTest and SinkConnectorsIntegrationTest."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def open_run(
 
 
 def commit_batches(opening: Opening, count: int) -> None:
-    """Commit batches until they contain `count` records."""
-    done = 0
-    while done < count:
+    """Commit batches with `count` records in total."""
+    committed_count = 0
+    while committed_count < count:
         opening.run.next()
         batch = opening.expect(BatchDone)
         opening.run.commit(batch.offsets)
         opening.expect(Committed)
-        done += batch.records
-    assert done == count
+        committed_count += batch.records
+    assert committed_count == count
 
 
 def new_name() -> str:
@@ -51,14 +51,14 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
     task, topic = new_name(), stage.topic(2)
     stage.produce(topic, [f"a{number}" for number in range(3000)], 0)
     stage.produce(topic, [f"b{number}" for number in range(2000)], 1)
-    behind: list[int] = []
-    opening = open_run(stage, task, topic, behind.append, max_records_per_batch="2000")
+    backlogs: list[int] = []
+    opening = open_run(stage, task, topic, backlogs.append, max_records_per_batch="2000")
     commit_batches(opening, 5000)
-    assert behind == [5000, 3000, 1000, 0], "one report at the start and one per batch"
+    assert backlogs == [5000, 3000, 1000, 0], "one report at the start and one per batch"
     opening.run.next()
     stage.produce(topic, ["tail"], 1)
     batch = opening.expect(BatchDone)
-    assert (batch.records, behind[-1]) == (1, 0)
+    assert (batch.records, backlogs[-1]) == (1, 0)
     opening.run.commit(batch.offsets)
     opening.expect(Committed)
     opening.run.hold()
@@ -67,14 +67,14 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
     assert opening.expect(Stopped).clean
 
     stage.produce(topic, ["after"], 0)
-    again = open_run(stage, task, topic)
-    commit_batches(again, 1)
-    again.run.stop()
-    again.expect(Stopped)
-    written = plugins.WRITTEN[task]
-    first = [value for _, partition, _, value in written if partition == 0]
-    assert first == [*(f"a{number}" for number in range(3000)), "after"]
-    assert len({(p, o) for _, p, o, _ in written}) == len(written) == 5002
+    restarted = open_run(stage, task, topic)
+    commit_batches(restarted, 1)
+    restarted.run.stop()
+    restarted.expect(Stopped)
+    records = plugins.WRITTEN[task]
+    values_of_partition_0 = [value for _, partition, _, value in records if partition == 0]
+    assert values_of_partition_0 == [*(f"a{number}" for number in range(3000)), "after"]
+    assert len({(p, o) for _, p, o, _ in records}) == len(records) == 5002
 
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])
@@ -112,13 +112,13 @@ def test_unreadable_value_error_contains_its_coordinates_and_the_parser_error(
     opening.run.next()
     failed = opening.expect(Failed)
     first, _, *rest = failed.trace.splitlines()
-    refused = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+    message = "Converting byte[] to Kafka Connect data failed due to serialization error: "
     reason = "json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)"
-    assert first == f"{DATA}: record {topic}-0@{count} failed at VALUE_CONVERTER: {refused}{reason}"
+    assert first == f"{DATA}: record {topic}-0@{count} failed at VALUE_CONVERTER: {message}{reason}"
     assert rest[:3] == [
         "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler",
         f"\tat stage VALUE_CONVERTER of {JSON}, record {topic}-0@{count}",
-        f"Caused by: {DATA}: {refused}",
+        f"Caused by: {DATA}: {message}",
     ]
     assert f"Caused by: {reason}" in rest
     assert failed.errors.errors == 1
@@ -132,8 +132,8 @@ def test_values_that_only_the_columns_reject_are_read_one_by_one(stage: Stage, c
     commit_batches(opening, count + 2)
     opening.run.stop()
     opening.expect(Stopped)
-    written = [str(value) for *_, value in plugins.WRITTEN[task]]
-    assert written == ['{"n":1.5}'] * count + ["7", '{"a":"x?"}']
+    values = [str(value) for *_, value in plugins.WRITTEN[task]]
+    assert values == ['{"n":1.5}'] * count + ["7", '{"a":"x?"}']
 
 
 def test_retriable_write_error_repeats_the_batch(stage: Stage) -> None:
@@ -152,30 +152,36 @@ def test_plugin_receives_each_assignment(stage: Stage) -> None:
     stage.produce(topic, ["one"], 0)
     opening = open_run(stage, task, topic)
     commit_batches(opening, 1)
-    both, told = frozenset({0, 1}), plugins.ASSIGNED[task]
-    assert told == [("open", both)]
+    partitions, assignments = frozenset({0, 1}), plugins.ASSIGNED[task]
+    assert assignments == [("open", partitions)]
     opening.run.next()
     config = {
         "bootstrap.servers": stage.address,
         "group.id": f"connect-{task}",
         "auto.offset.reset": "earliest",
     }
-    other = ck.Consumer(config)
+    other_consumer = ck.Consumer(config)
     try:
-        other.subscribe([topic])
-        until(lambda: other.poll(0.1) is None and len(told) >= 3 and len(other.assignment()) == 1)
-        (theirs,) = (part.partition for part in other.assignment())
-        assert told[1:3] == [("close", both), ("open", both - {theirs})]
+        other_consumer.subscribe([topic])
+        wait_until(
+            lambda: (
+                other_consumer.poll(0.1) is None
+                and len(assignments) >= 3
+                and len(other_consumer.assignment()) == 1
+            )
+        )
+        (moved,) = (part.partition for part in other_consumer.assignment())
+        assert assignments[1:3] == [("close", partitions), ("open", partitions - {moved})]
     finally:
-        other.close()
-    until(lambda: len(told) >= 5)
-    assert told[3:5] == [("close", both - {theirs}), ("open", both)]
+        other_consumer.close()
+    wait_until(lambda: len(assignments) >= 5)
+    assert assignments[3:5] == [("close", partitions - {moved}), ("open", partitions)]
     opening.run.stop()
     opening.expect(Stopped)
-    assert told[5:] == [("close", both)]
+    assert assignments[5:] == [("close", partitions)]
 
 
-def until(done: Callable[[], bool]) -> None:
+def wait_until(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not done():
         assert time.monotonic() < deadline
@@ -186,7 +192,7 @@ def test_sink_waits_for_a_missing_topic(stage: Stage) -> None:
     task, topic = new_name(), f"late-{uuid.uuid4().hex[:8]}"
     opening = open_run(stage, task, topic)
     opening.run.next()
-    stage.produce(topic, ["one"])  # creates it
+    stage.produce(topic, ["one"])  # creates the topic
     batch = opening.expect(BatchDone)
     assert batch.topics == {topic}
     opening.run.cancel()
@@ -210,12 +216,12 @@ def test_pattern_matches_full_names_and_new_topics(stage: Stage) -> None:
     assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]
 
 
-@pytest.mark.parametrize("most", [100, 700], ids=["less than a tail", "of a backlog"])
-def test_batches_have_at_most_max_records_per_batch(stage: Stage, most: int) -> None:
+@pytest.mark.parametrize("limit", [100, 700], ids=["tail", "backlog"])
+def test_batches_have_at_most_max_records_per_batch(stage: Stage, limit: int) -> None:
     task, topic = new_name(), stage.topic(2)
     for partition in (0, 1):
         stage.produce(topic, [f"{partition}-{number}" for number in range(1000)], partition)
-    opening = stage.open(task, "ListSink", {"topics": topic, "max.records.per.batch": str(most)})
+    opening = stage.open(task, "ListSink", {"topics": topic, "max.records.per.batch": str(limit)})
     opening.expect(Opened)
     sizes: list[int] = []
     while sum(sizes) < 2000:
@@ -226,5 +232,5 @@ def test_batches_have_at_most_max_records_per_batch(stage: Stage, most: int) -> 
         sizes.append(batch.records)
     opening.run.stop()
     opening.expect(Stopped)
-    assert max(sizes) <= most
+    assert max(sizes) <= limit
     assert len(plugins.WRITTEN[task]) == sum(sizes) == 2000

@@ -1,4 +1,4 @@
-"""Backlogs of sinks with transforms, with Spark and a broker: the column path has the same output, byte for byte.
+"""Tests that the column path of sinks writes the same bytes for backlogs as the record path, on real Spark.
 
 With the header converter `RecordHeaders`, the same records take the record path.
 """
@@ -25,7 +25,7 @@ from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from tests.fakes.spark import plugins
-from tests.fakes.spark.column_path import JSON, TEXT, chained, json_converter
+from tests.fakes.spark.column_path import JSON_CONVERTER, STRING_CONVERTER, chained, json_converter
 from tests.fakes.spark.stage import Opening, Stage
 
 pytestmark = pytest.mark.ci
@@ -60,8 +60,8 @@ STAGES: Final[Sequence[dict[str, str]]] = (
 TIMED: Final = {"type": "InsertField$Value", "timestamp.field": "time"}
 ROUTED: Final = {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"}
 COMMON: Final = {
-    "key.converter": TEXT,
-    "value.converter": JSON,
+    "key.converter": STRING_CONVERTER,
+    "value.converter": JSON_CONVERTER,
     "consumer.override.auto.offset.reset": "earliest",
     "errors.tolerance": "all",
     "errors.deadletterqueue.topic.replication.factor": "1",
@@ -81,8 +81,8 @@ def valid_value(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
         "raw": bytes([n % 256]),
         "more": n % 2 == 0,
     }
-    wanted = {each.name: values[each.name] for each in schema.fields}
-    return json_converter().encode("", schema, Struct(schema, wanted)) or b""
+    fields = {field.name: values[field.name] for field in schema.fields}
+    return json_converter().encode("", schema, Struct(schema, fields)) or b""
 
 
 def mixed_value(n: int) -> bytes | None:
@@ -109,7 +109,7 @@ def produce(stage: Stage, topic: str, values: Sequence[bytes | None]) -> None:
 
 
 @dataclass
-class Running:
+class RunningSink:
     """A sink that reads a backlog to its end."""
 
     name: str
@@ -119,25 +119,25 @@ class Running:
     topics: set[str] = field(default_factory=set)
 
     def drain(self, count: int) -> None:
-        """Commit batches until a number of records were read, then stop."""
+        """Commit batches until `count` records have been read, then stop the task."""
         self.opening.expect(Opened)
-        read = 0
-        while read < count:
+        read_count = 0
+        while read_count < count:
             self.opening.run.next()
-            done = self.opening.expect(BatchDone)
-            self.opening.run.commit(done.offsets)
+            batch_done = self.opening.expect(BatchDone)
+            self.opening.run.commit(batch_done.offsets)
             self.opening.expect(Committed)
-            read += done.read or 0
-            self.written += done.records
-            self.errors += done.errors
-            self.topics |= set(done.topics)
+            read_count += batch_done.read or 0
+            self.written += batch_done.records
+            self.errors += batch_done.errors
+            self.topics |= set(batch_done.topics)
         self.opening.run.stop()
         assert self.opening.expect(Stopped).clean
 
 
 @pytest.fixture
 def record_path_connectors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of the connectors whose backlogs take the record path."""
+    """Return a list to which connectors are added whose backlogs take the record path."""
     names: list[str] = []
     write = BacklogByRecords.write
 
@@ -149,10 +149,10 @@ def record_path_connectors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def start_sink(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> Running:
+def start_sink(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> RunningSink:
     name = f"backlog-{uuid.uuid4().hex[:8]}"
     dead = {"errors.deadletterqueue.topic.name": f"dead-{name}"}
-    return Running(
+    return RunningSink(
         name, stage.open(name, connector, {**COMMON, **dead, **config, **chained(*STAGES, *chain)})
     )
 
@@ -183,23 +183,23 @@ def test_topics_with_one_schema_each_take_the_column_path(
         start_sink(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": f"{text}-slow"}),
         start_sink(stage, "SparkSink", {**as_json, **BY_RECORDS, "path": f"{folder}-slow"}, TIMED),
     ]
-    for each in (*columns, *records):
-        each.drain(2 * COUNT)
-        assert (each.written, each.errors, each.topics) == (2 * COUNT, NO_ERRORS, {first, second})
-    assert set(record_path_connectors) == {each.name for each in records}
+    for sink in (*columns, *records):
+        sink.drain(2 * COUNT)
+        assert (sink.written, sink.errors, sink.topics) == (2 * COUNT, NO_ERRORS, {first, second})
+    assert set(record_path_connectors) == {record.name for record in records}
     for topic in (first, second):
         assert len(lines(text, topic)) == COUNT
         assert lines(text, topic) == lines(tmp_path / "lines-slow", topic)
     assert lines(text, first)[1] == (
         f'Struct{{id=1,title=a "quoted" \\ é 1,big=0,half=0,code=-1,topic={first},part=0,at=1}}'.encode()
     )
-    found = files(folder)
-    assert found == files(tmp_path / "folder-slow")
-    shown = plugins.WRITTEN[columns[-1].name]
-    rows = {(topic, offset): json.loads(str(value)) for topic, _, offset, value in shown}
-    assert len(rows) == len(shown) == 2 * COUNT
+    files_by_name = files(folder)
+    assert files_by_name == files(tmp_path / "folder-slow")
+    written_records = plugins.WRITTEN[columns[-1].name]
+    rows = {(topic, offset): json.loads(str(value)) for topic, _, offset, value in written_records}
+    assert len(rows) == len(written_records) == 2 * COUNT
     for topic in (first, second):
-        (in_file,) = (data.decode().splitlines() for name, data in found.items() if topic in name)
+        (in_file,) = (data.decode().splitlines() for name, data in files_by_name.items() if topic in name)
         assert [rows[f"x-{topic}", n] for n in range(COUNT)] == [json.loads(line) for line in in_file]
 
 
@@ -209,21 +209,23 @@ def test_backlog_with_mixed_records_takes_the_record_path_without_duplicates(
     topic = stage.topic()
     produce(stage, topic, [mixed_value(n) for n in range(COUNT)])
     topics = {"topics": topic}
-    tried = [
+    column_sinks = [
         start_sink(stage, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
         start_sink(stage, "ListSink", topics),
     ]
-    told = start_sink(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")})
-    for each in (*tried, told):
-        each.drain(COUNT)
-        assert each.written == COUNT - 4
-        assert (each.errors.skipped, each.errors.dead_letters) == (4, 4)
-    assert sorted(record_path_connectors) == sorted(each.name for each in (*tried, told))
+    record_sink = start_sink(
+        stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")}
+    )
+    for sink in (*column_sinks, record_sink):
+        sink.drain(COUNT)
+        assert sink.written == COUNT - 4
+        assert (sink.errors.skipped, sink.errors.dead_letters) == (4, 4)
+    assert sorted(record_path_connectors) == sorted(sink.name for sink in (*column_sinks, record_sink))
     assert (tmp_path / "lines").read_bytes() == (tmp_path / "slow").read_bytes()
-    offsets = [offset for *_, offset, _ in plugins.WRITTEN[tried[1].name]]
+    offsets = [offset for *_, offset, _ in plugins.WRITTEN[column_sinks[1].name]]
     assert offsets == [n for n in range(COUNT) if n not in (10, 20, 40, 80)]
-    for each in (*tried, told):
-        letters = stage.messages(f"dead-{each.name}", 4)
+    for sink in (*column_sinks, record_sink):
+        letters = stage.messages(f"dead-{sink.name}", 4)
         assert [letter.value() for letter in letters] == [mixed_value(n) for n in (10, 20, 40, 80)]
         stages = [dict(letter.headers())["__connect.errors.stage"] for letter in letters]
         assert stages == [b"VALUE_CONVERTER", *[b"TRANSFORMATION"] * 3]
@@ -235,28 +237,30 @@ def test_pieces_of_a_partition_are_combined_in_order(
 ) -> None:
     topic = stage.topic()
     produce(stage, topic, [valid_value(n) for n in range(COUNT)])
-    given = {"topics": topic, **header}
+    common = {"topics": topic, **header}
     kinds = {"text": "FileStreamSink", "json": "SparkSink", "parquet": "SparkSink", "list": "ListSink"}
-    found: dict[int, dict[str, Any]] = {}
-    for least in (ranges.PIECE_RECORDS, 100):
-        monkeypatch.setattr(ranges, "PIECE_RECORDS", least)
-        made = found[least] = {}
+    outputs: dict[int, dict[str, Any]] = {}
+    for piece_records in (ranges.PIECE_RECORDS, 100):
+        monkeypatch.setattr(ranges, "PIECE_RECORDS", piece_records)
+        output = outputs[piece_records] = {}
         for kind, connector in kinds.items():
-            path = tmp_path / f"{kind}-{least}"
+            path = tmp_path / f"{kind}-{piece_records}"
             to = {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
-            sink = start_sink(stage, connector, {**given, **to})
+            sink = start_sink(stage, connector, {**common, **to})
             sink.drain(COUNT)
             match kind:
                 case "text":
-                    made[kind] = path.read_bytes()
+                    output[kind] = path.read_bytes()
                 case "list":
-                    made[kind] = [(*place, str(value)) for *place, value in plugins.WRITTEN[sink.name]]
+                    output[kind] = [
+                        (*position, str(value)) for *position, value in plugins.WRITTEN[sink.name]
+                    ]
                     assert set(plugins.WIDTHS[sink.name]) == {1}, "this connector does not split partitions"
                 case "json":
-                    made[kind] = files(path)
+                    output[kind] = files(path)
                 case _:
-                    made[kind] = [pq.read_table(each).to_pylist() for each in path.glob("*.parquet")]
-    whole, in_pieces = found.values()
+                    output[kind] = [pq.read_table(file).to_pylist() for file in path.glob("*.parquet")]
+    whole, in_pieces = outputs.values()
     assert whole == in_pieces
     assert [row[2] for row in whole["list"]] == list(range(COUNT))
     ((_, text),) = whole["json"].items()
@@ -264,26 +268,26 @@ def test_pieces_of_a_partition_are_combined_in_order(
 
 
 def test_backlog_read_releases_its_consumers(stage: Stage, tmp_path: Path) -> None:
-    """Otherwise, each read would keep consumers with fetched records in Spark's heap for minutes."""
+    """Without the release, each read would keep consumers with fetched records in Spark's heap for minutes."""
     topic = stage.topic()
     produce(stage, topic, [valid_value(n) for n in range(COUNT)])
     sink = start_sink(stage, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
     sink.drain(COUNT)
-    assert _kept_consumers() > 0, "the consumers are counted"
+    assert _count_cached_consumers() > 0, "the consumers are counted"
     deadline = time.monotonic() + 30
-    while _kept_consumers() and time.monotonic() < deadline:
+    while _count_cached_consumers() and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert _kept_consumers() == 0
+    assert _count_cached_consumers() == 0
 
 
-def _kept_consumers() -> int:
+def _count_cached_consumers() -> int:
     """Return the number of consumers in Spark's cache."""
     from pyspark import SparkContext  # noqa: PLC0415 - the stage's engine has started it
 
     context: Any = SparkContext._active_spark_context
     loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    of_class = loader.loadClass("org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$")
-    companion = of_class.getField("MODULE$").get(None)
-    pool = of_class.getDeclaredField("consumerPool")
+    consumer_class = loader.loadClass("org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$")
+    companion = consumer_class.getField("MODULE$").get(None)
+    pool = consumer_class.getDeclaredField("consumerPool")
     pool.setAccessible(True)
     return int(pool.get(companion).size())

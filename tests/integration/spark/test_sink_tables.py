@@ -1,4 +1,4 @@
-"""Few records for a sink that accepts tables are written without a Spark job, and in order with backlogs."""
+"""Tests that a sink of tables writes few records without a Spark job, and in order with backlogs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def open_run(stage: Stage, task: str, topic: str, config: Mapping[str, str]) -> 
 
 
 def commit_batch(opening: Opening) -> BatchDone:
-    done = opening.expect(BatchDone)
-    opening.run.commit(done.offsets)
+    batch_done = opening.expect(BatchDone)
+    opening.run.commit(batch_done.offsets)
     opening.expect(Committed)
     opening.run.next()
-    return done
+    return batch_done
 
 
-def jobs(stage: Stage) -> int:
-    """Return the number of Spark jobs so far."""
+def count_jobs(stage: Stage) -> int:
+    """Return the number of Spark jobs that have been submitted."""
     tracker = stage.engine._session.spark().session.sparkContext._jsc.sc().dagScheduler()
     return int(tracker.nextJobId())
 
@@ -50,17 +50,17 @@ def test_few_records_require_no_job_and_are_in_order_with_a_backlog(
     opening = open_run(stage, task, topic, config)
     stage.produce(topic, ["first"])
     commit_batch(opening)
-    before = jobs(stage)
+    before = count_jobs(stage)
     way = Way.TAIL_BY_RECORDS if config else Way.DIRECT
     for number in range(5):
         stage.produce(topic, [f"one {number}"])
         assert commit_batch(opening).way.startswith(way.value)
-    assert jobs(stage) == before
+    assert count_jobs(stage) == before
     stage.produce(topic, [f"many {number}" for number in range(3000)])
     count = 0
     while count < 3000:
         count += commit_batch(opening).records
-    assert jobs(stage) > before
+    assert count_jobs(stage) > before
     stage.produce(topic, ["last"])
     assert commit_batch(opening).way.startswith(way.value)
     opening.run.stop()
@@ -77,9 +77,7 @@ def test_pause_during_a_consumer_wait_loses_and_repeats_no_records(stage: Stage)
         if number % 3 == 2:
             opening.run.hold()
             event = opening.events.get(timeout=60)
-            if isinstance(
-                event, BatchDone
-            ):  # it was just discovered; the run is paused before its commit is requested
+            if isinstance(event, BatchDone):  # the batch was written before the run paused
                 opening.expect(Held)
                 opening.run.commit(event.offsets)
                 opening.expect(Committed)

@@ -1,4 +1,4 @@
-"""Sinks whose writes take longer than `max.poll.interval.ms`, on real Spark and a real broker."""
+"""Tests for sinks whose writes take longer than `max.poll.interval.ms`, on real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS: Final = 20
 
 @dataclass
 class SlowSink:
-    """A connector with two tasks, which share a topic with two partitions."""
+    """A connector whose two tasks share a topic with two partitions."""
 
     stage: Stage
     name: str
@@ -81,7 +81,7 @@ class SlowSink:
         return batch.records
 
     def commit_records(self, number: int, count: int) -> None:
-        """Commit batches of a task until they contain a number of records."""
+        """Commit batches of a task with `count` records in total."""
         while (count := count - self.commit_batch(number)) > 0:
             self.openings[number].run.next()
         assert count == 0
@@ -100,62 +100,62 @@ class SlowSink:
                         opening.run.next()
             return self.committed() == {0: RECORDS, 1: RECORDS}
 
-        until(is_over)
+        wait_until(is_over)
 
     def group(self) -> tuple[ConsumerGroupState, frozenset[str]]:
         """Return the state of the group and the ids of its members."""
         group = f"connect-{self.name}"
-        found = self.admin.describe_consumer_groups([group])[group].result(20)
-        return found.state, frozenset(member.member_id for member in found.members)
+        description = self.admin.describe_consumer_groups([group])[group].result(20)
+        return description.state, frozenset(member.member_id for member in description.members)
 
     def committed(self) -> dict[int, int]:
         """Return the committed offsets of the group."""
         group = f"connect-{self.name}"
-        found = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+        result = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
             20
         )
-        return {part.partition: part.offset for part in found.topic_partitions or ()}
+        return {part.partition: part.offset for part in result.topic_partitions or ()}
 
     def check_written(self) -> None:
-        """Check that each record is written once."""
-        written = [(partition, offset) for _, partition, offset, _ in plugins.WRITTEN[self.name]]
-        assert sorted(written) == [(partition, n) for partition in (0, 1) for n in range(RECORDS)]
+        """Assert that each record was written once."""
+        positions = [(partition, offset) for _, partition, offset, _ in plugins.WRITTEN[self.name]]
+        assert sorted(positions) == [(partition, n) for partition in (0, 1) for n in range(RECORDS)]
         assert self.committed() == {0: RECORDS, 1: RECORDS}
 
 
-Make = Callable[[float], SlowSink]
+MakeSink = Callable[[float], SlowSink]
 
 
 @pytest.fixture
-def sink(stage: Stage) -> Iterator[Make]:
-    made: list[SlowSink] = []
+def make_sink(stage: Stage) -> Iterator[MakeSink]:
+    sinks: list[SlowSink] = []
 
     def make(limit_s: float) -> SlowSink:
-        made.append(SlowSink(stage, f"slow-{uuid.uuid4().hex[:8]}", stage.topic(2), limit_s))
-        return made[-1]
+        sinks.append(SlowSink(stage, f"slow-{uuid.uuid4().hex[:8]}", stage.topic(2), limit_s))
+        return sinks[-1]
 
     yield make
-    for each in made:
-        for number, opening in enumerate(each.openings):
-            each.gate(number).open.set()
+    for sink in sinks:
+        for number, opening in enumerate(sink.openings):
+            sink.gate(number).open.set()
             opening.run.cancel()
             opening.expect(Stopped)
 
 
-def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
-    deadline_s = time.monotonic() + patience_s
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
 
 
 def test_write_longer_than_the_poll_interval_repeats_no_records(
-    sink: Make, caplog: pytest.LogCaptureFixture
+    make_sink: MakeSink, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = sink(LIMIT_S)
+    slow = make_sink(LIMIT_S)
     slow.open()
     slow.open()
-    until(lambda: slow.shares == [1, 1])
+    wait_until(lambda: slow.shares == [1, 1])
     slow.produce()
     for number in (0, 1):
         assert slow.gate(number).entered.wait(30)
@@ -171,30 +171,31 @@ def test_write_longer_than_the_poll_interval_repeats_no_records(
     assert slow.group() == before
     slow.check_written()
     for number in (0, 1):
-        said = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-{number}: ")]
-        assert len(said) == 1, said
-        found = re.search(
-            r" records has been running for (\d+) s, longer than max\.poll\.interval\.ms \(6000\)", said[0]
+        warnings = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-{number}: ")]
+        assert len(warnings) == 1, warnings
+        match = re.search(
+            r" records has been running for (\d+) s, longer than max\.poll\.interval\.ms \(6000\)",
+            warnings[0],
         )
-        assert found is not None, said
-        assert int(found[1]) >= LIMIT_S
+        assert match is not None, warnings
+        assert int(match[1]) >= LIMIT_S
 
 
-def test_rebalance_is_delayed_until_the_write_is_committed(sink: Make) -> None:
-    slow = sink(120.0)
+def test_rebalance_is_delayed_until_the_write_is_committed(make_sink: MakeSink) -> None:
+    slow = make_sink(120.0)
     slow.open()
-    until(lambda: slow.shares == [2])
+    wait_until(lambda: slow.shares == [2])
     slow.produce()
     assert slow.gate(0).entered.wait(30)
     slow.open()
-    until(lambda: slow.group()[0] is ConsumerGroupState.PREPARING_REBALANCING)
+    wait_until(lambda: slow.group()[0] is ConsumerGroupState.PREPARING_REBALANCING)
     ends_s = time.monotonic() + 2
     while time.monotonic() < ends_s:
         assert slow.shares == [2, 0]
         time.sleep(0.1)
     slow.gate(0).open.set()
     slow.commit_batch(0)
-    until(lambda: slow.shares == [1, 1])
+    wait_until(lambda: slow.shares == [1, 1])
     for number in (0, 1):
         slow.gate(number).open.set()
     slow.openings[0].run.next()
@@ -203,24 +204,26 @@ def test_rebalance_is_delayed_until_the_write_is_committed(sink: Make) -> None:
 
 
 def test_write_that_outlasts_a_rebalance_is_not_published(
-    sink: Make, caplog: pytest.LogCaptureFixture
+    make_sink: MakeSink, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = sink(LIMIT_S)
+    slow = make_sink(LIMIT_S)
     slow.open()
-    until(lambda: slow.shares == [2])
+    wait_until(lambda: slow.shares == [2])
     slow.produce()
     assert slow.gate(0).entered.wait(30)
-    second = slow.open()
+    second_opening = slow.open()
     slow.gate(1).open.set()
-    moved = slow.commit_batch(1)
-    assert moved
+    count = slow.commit_batch(1)
+    assert count
     assert {partition for _, partition, _, _ in plugins.WRITTEN[slow.name]} == {1}
     assert not slow.gate(0).open.is_set()
-    assert slow.committed() == {1: moved}
-    second.run.next()
+    assert slow.committed() == {1: count}
+    second_opening.run.next()
     slow.gate(0).open.set()
     slow.commit_remaining()
     slow.check_written()
-    said = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-0: the write of ")]
-    assert len(said) == 1, said
-    assert " a rebalance of the group cannot wait longer for it (max.poll.interval.ms is 6000)" in said[0]
+    warnings = [
+        line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-0: the write of ")
+    ]
+    assert len(warnings) == 1, warnings
+    assert " a rebalance of the group cannot wait longer for it (max.poll.interval.ms is 6000)" in warnings[0]

@@ -1,4 +1,4 @@
-"""Sources with Spark and a broker. Mirrors WorkerSourceTaskTest and ConnectWorkerIntegrationTest."""
+"""Tests for sources on real Spark. Mirrors WorkerSourceTaskTest and ConnectWorkerIntegrationTest."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.fakes.spark.stage import Opening, Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 
 
 def new_name() -> str:
     return f"source-{uuid.uuid4().hex[:8]}"
 
 
-def rows(topic: str | None, start: int, count: int) -> SourceBatch:
+def make_batch(topic: str | None, start: int, count: int) -> SourceBatch:
     values = [f"v{number}" for number in range(start, start + count)]
     return SourceBatch(
-        offsets={PLACE: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
+        offsets={PARTITION: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
     )
 
 
@@ -49,12 +49,12 @@ def test_small_batches_are_written_in_order_with_their_offsets(stage: Stage) -> 
     task, topic = new_name(), stage.topic()
     opening = open_run(stage, task)
     for start in range(0, 60, 20):
-        plugins.BATCHES[task].append(rows(topic, start, 20))
+        plugins.BATCHES[task].append(make_batch(topic, start, 20))
         opening.run.next()
-        done = opening.expect(BatchDone)
-        assert done.offsets == {PLACE: {"position": start + 20}}
-        assert done.records == 20
-        assert set(done.topics) == {topic}
+        batch_done = opening.expect(BatchDone)
+        assert batch_done.offsets == {PARTITION: {"position": start + 20}}
+        assert batch_done.records == 20
+        assert set(batch_done.topics) == {topic}
     assert stage.values(topic, 60) == [f"v{number}" for number in range(60)]
     stop_run(opening)
     assert plugins.STOPPED[task].is_set()
@@ -70,9 +70,9 @@ def test_range_that_spark_reads_is_written_in_order_and_counted(stage: Stage) ->
     opening = open_run(stage, task)
     plugins.BATCHES[task].append(plugins.read_batch(read, 20_000, topic))
     opening.run.next()
-    done = opening.expect(BatchDone)
-    assert done.records == 20_000
-    assert set(done.topics) == {topic}
+    batch_done = opening.expect(BatchDone)
+    assert batch_done.records == 20_000
+    assert set(batch_done.topics) == {topic}
     messages = stage.messages(topic, 20_000)
     assert [int(message.value()) for message in messages] == list(range(20_000))
     assert messages[8].key() == b"1"
@@ -81,39 +81,39 @@ def test_range_that_spark_reads_is_written_in_order_and_counted(stage: Stage) ->
 
 def test_uncancellable_jobs_do_not_block_the_next_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.2)
-    let_go, here = threading.Event(), threading.Semaphore(0)
+    release, entered = threading.Event(), threading.Semaphore(0)
 
     def hang(spark: SparkSession) -> DataFrame:
-        here.release()
-        let_go.wait()
+        entered.release()
+        release.wait()
         return spark.range(1).selectExpr("cast(id as string) as value")
 
     topic = stage.topic()
-    stuck = [new_name() for _ in range(JOB_THREADS)]
-    openings = [open_run(stage, task) for task in stuck]
+    blocked = [new_name() for _ in range(JOB_THREADS)]
+    openings = [open_run(stage, task) for task in blocked]
     try:
-        for task, opening in zip(stuck, openings, strict=True):
+        for task, opening in zip(blocked, openings, strict=True):
             plugins.BATCHES[task].append(plugins.read_batch(hang, 1, topic))
             opening.run.next()
-        for _ in stuck:
-            assert here.acquire(timeout=60)
+        for _ in blocked:
+            assert entered.acquire(timeout=60)
         for opening in openings:
             opening.run.cancel()
             assert not opening.expect(Stopped).clean
         jobs = stage.engine.pools()[0]
-        assert sorted(call.owner for call in jobs.stuck) == sorted(f"{task}-0" for task in stuck)
+        assert sorted(call.owner for call in jobs.stuck) == sorted(f"{task}-0" for task in blocked)
         assert not jobs.is_exhausted
-        free = new_name()
-        opening = open_run(stage, free)
-        plugins.BATCHES[free].append(rows(topic, 0, 5))
+        next_task = new_name()
+        opening = open_run(stage, next_task)
+        plugins.BATCHES[next_task].append(make_batch(topic, 0, 5))
         opening.run.next()
         assert opening.expect(BatchDone).records == 5
         stop_run(opening)
     finally:
-        let_go.set()
-    for task in stuck:
-        assert plugins.STOPPED[task].wait(60), "its plugin is stopped after the call"
-    assert stage.values(topic, 5) == [f"v{number}" for number in range(5)], "no records of the late jobs"
+        release.set()
+    for task in blocked:
+        assert plugins.STOPPED[task].wait(60), "the plugin must be stopped after the call"
+    assert stage.values(topic, 5) == [f"v{number}" for number in range(5)], "late jobs must not write records"
 
 
 def test_pending_small_batches_of_many_tasks_share_a_job(stage: Stage) -> None:
@@ -121,7 +121,7 @@ def test_pending_small_batches_of_many_tasks_share_a_job(stage: Stage) -> None:
     openings = [open_run(stage, task) for task in tasks]
     before = stage.engine.coalescer.jobs
     for task, opening in zip(tasks, openings, strict=True):
-        plugins.BATCHES[task].append(rows(topic, 0, 5))
+        plugins.BATCHES[task].append(make_batch(topic, 0, 5))
         opening.run.next()
     assert all(opening.expect(BatchDone).records == 5 for opening in openings)
     assert stage.engine.coalescer.jobs - before < len(tasks)
@@ -134,12 +134,12 @@ def test_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
     good, bad, topic = [new_name() for _ in range(6)], new_name(), stage.topic()
     openings = {task: open_run(stage, task) for task in [*good, bad]}
     for task, opening in openings.items():
-        plugins.BATCHES[task].append(rows("not a topic!" if task == bad else topic, 0, 5))
+        plugins.BATCHES[task].append(make_batch("not a topic!" if task == bad else topic, 0, 5))
         opening.run.next()
     failed = openings[bad].expect(Failed)
-    first = failed.trace.splitlines()[0]
-    assert first.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
-    assert "not a topic!" in first
+    first_line = failed.trace.splitlines()[0]
+    assert first_line.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
+    assert "not a topic!" in first_line
     assert not failed.engine_lost
     assert all(openings[task].expect(BatchDone).records == 5 for task in good)
     for task in good:
@@ -154,7 +154,7 @@ def test_plugin_start_failure_has_its_own_message(stage: Stage) -> None:
 def test_retriable_error_is_retried_and_system_exit_fails_only_the_task(stage: Stage) -> None:
     task, topic = new_name(), stage.topic()
     opening = open_run(stage, task)
-    plugins.BATCHES[task].extend([RetriableError("later"), rows(topic, 0, 1)])
+    plugins.BATCHES[task].extend([RetriableError("later"), make_batch(topic, 0, 1)])
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
     plugins.BATCHES[task].append(SystemExit(3))
@@ -168,7 +168,7 @@ def test_hold_withdraws_a_request_and_next_resumes(stage: Stage) -> None:
     opening.run.next()
     opening.run.hold()
     opening.expect(Held)
-    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    plugins.BATCHES[task].append(make_batch(topic, 0, 1))
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
     stop_run(opening)
@@ -178,7 +178,7 @@ def test_source_without_a_lease_writes_no_records(stage: Stage) -> None:
     task, topic, lease = new_name(), stage.topic(), threading.Event()
     opening = stage.open(task, lease=lease.is_set)
     opening.expect(Opened)
-    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    plugins.BATCHES[task].append(make_batch(topic, 0, 1))
     opening.run.next()
     threading.Event().wait(0.7)
     assert stage.messages(topic, 1, 0.5) == []
@@ -206,16 +206,16 @@ def test_cancel_ends_a_running_job(stage: Stage) -> None:
 
 def test_second_run_of_a_task_starts_after_the_first_has_ended(stage: Stage) -> None:
     task, topic = new_name(), stage.topic()
-    first = open_run(stage, task)
-    first.run.next()
-    second = stage.open(task)
-    assert not first.expect(Stopped).clean
-    second.expect(Opened)
-    plugins.BATCHES[task].append(rows(topic, 0, 3))
-    second.run.next()
-    assert second.expect(BatchDone).records == 3
+    first_opening = open_run(stage, task)
+    first_opening.run.next()
+    second_opening = stage.open(task)
+    assert not first_opening.expect(Stopped).clean
+    second_opening.expect(Opened)
+    plugins.BATCHES[task].append(make_batch(topic, 0, 3))
+    second_opening.run.next()
+    assert second_opening.expect(BatchDone).records == 3
     assert stage.values(topic, 3) == ["v0", "v1", "v2"]
-    stop_run(second)
+    stop_run(second_opening)
 
 
 def test_batch_polled_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
@@ -224,15 +224,15 @@ def test_batch_polled_after_a_hold_waits_for_the_next_request(stage: Stage) -> N
     opening.run.next()
     opening.run.hold()
     opening.expect(Held)
-    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    plugins.BATCHES[task].append(make_batch(topic, 0, 1))
     witness = new_name()  # its three batches take longer than any poll that was scheduled before the hold
-    other = open_run(stage, witness)
+    other_opening = open_run(stage, witness)
     for start in range(3):
-        plugins.BATCHES[witness].append(rows(stage.topic(), start, 1))
-        other.run.next()
-        other.expect(BatchDone)
+        plugins.BATCHES[witness].append(make_batch(stage.topic(), start, 1))
+        other_opening.run.next()
+        other_opening.expect(BatchDone)
     assert opening.events.empty()
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
-    stop_run(other)
+    stop_run(other_opening)
     stop_run(opening)

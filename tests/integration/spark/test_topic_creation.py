@@ -1,4 +1,4 @@
-"""Topics that are created for the records of a source, with Spark and a broker.
+"""Tests for topics that are created for the records of a source, on real Spark and a real broker.
 
 Mirrors SourceConnectorsIntegrationTest (testTopicsAreCreatedWhenTopicCreationIsEnabled…).
 """
@@ -22,20 +22,20 @@ from tests.fakes.spark.stage import Opening, Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 WEEK = "604800000"
 
 
-def batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
+def make_batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
     table = None if values is None else pa.table({"value": values})
-    return SourceBatch(offsets={PLACE: {"position": 1}}, table=table, value_schema=STRING, **fields)
+    return SourceBatch(offsets={PARTITION: {"position": 1}}, table=table, value_schema=STRING, **fields)
 
 
 class Topics:
     """The topics of one test."""
 
     def __init__(self, stage: Stage) -> None:
-        self.prefix = f"made-{uuid.uuid4().hex[:8]}"
+        self.prefix = f"created-{uuid.uuid4().hex[:8]}"
         self.rules = {
             "topic.creation.default.replication.factor": "-1",
             "topic.creation.default.partitions": "3",
@@ -51,12 +51,12 @@ class Topics:
         return f"{self.prefix}-{end}"
 
     def describe(self, end: str) -> tuple[int, str]:
-        """Return the number of partitions of a topic, and its retention time."""
+        """Return the number of partitions and the retention time of a topic."""
         name = self.topic_name(end)
-        found = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
+        description = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         settings = self._admin.describe_configs([resource])[resource].result(20)
-        return len(found.partitions), settings["retention.ms"].value
+        return len(description.partitions), settings["retention.ms"].value
 
 
 def open_run(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
@@ -66,8 +66,8 @@ def open_run(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
     return name, opening
 
 
-def write_batch(task: str, opening: Opening, given: SourceBatch) -> BatchDone:
-    plugins.BATCHES[task].append(given)
+def write_batch(task: str, opening: Opening, source_batch: SourceBatch) -> BatchDone:
+    plugins.BATCHES[task].append(source_batch)
     opening.run.next()
     return opening.expect(BatchDone)
 
@@ -88,8 +88,8 @@ def test_new_topics_have_the_partitions_and_settings_of_their_group(stage: Stage
 
     task, opening = open_run(stage, topics.rules)
     for _ in range(2):
-        write_batch(task, opening, batch(["v"], topic=topics.topic_name("constant")))
-    assert set(write_batch(task, opening, batch(read=read)).topics) == set(names)
+        write_batch(task, opening, make_batch(["v"], topic=topics.topic_name("constant")))
+    assert set(write_batch(task, opening, make_batch(read=read)).topics) == set(names)
     stop_run(opening)
     assert topics.describe("constant") == (3, WEEK)
     assert topics.describe("a-table") == (2, "3600000")
@@ -110,13 +110,15 @@ def test_topics_set_by_a_transform_are_created_in_the_worker_and_in_spark(stage:
         "transforms.router.replacement": "$1-table",
     }
     task, opening = open_run(stage, {**topics.rules, **router})
-    for given in (
-        batch(["a"], topic=topics.topic_name("small-raw")),
-        batch(read=read, topic=topics.topic_name("large-raw")),
-        batch(read=read, topic=topics.topic_name("large")),
+    for source_batch in (
+        make_batch(["a"], topic=topics.topic_name("small-raw")),
+        make_batch(read=read, topic=topics.topic_name("large-raw")),
+        make_batch(read=read, topic=topics.topic_name("large")),
     ):
-        found = write_batch(task, opening, given)
-        assert [str(name) for name in found.topics] == [str(given.topic).replace("-raw", "-table")]
+        batch_done = write_batch(task, opening, source_batch)
+        assert [str(name) for name in batch_done.topics] == [
+            str(source_batch.topic).replace("-raw", "-table")
+        ]
     stop_run(opening)
     assert topics.describe("small-table") == topics.describe("large-table") == (2, "3600000")
     assert topics.describe("large") == (3, WEEK)
@@ -130,12 +132,15 @@ def test_topic_creation_failure_fails_the_task_in_the_worker_and_in_spark(stage:
         return spark.createDataFrame(pa.table({"value": ["a"]})).coalesce(1)
 
     config = {**topics.rules, "topic.creation.default.replication.factor": "7"}
-    for given, transforms in ((batch(["a"], topic=name), ""), (batch(read=read, topic=name), "moody")):
+    for source_batch, transforms in (
+        (make_batch(["a"], topic=name), ""),
+        (make_batch(read=read, topic=name), "moody"),
+    ):
         task, opening = open_run(stage, {**config, "transforms": transforms})
-        plugins.BATCHES[task].append(given)
+        plugins.BATCHES[task].append(source_batch)
         opening.run.next()
-        first = opening.expect(Failed).trace.splitlines()[0]
-        assert first.startswith(f"TopicFailed: Error while attempting to create/find topic(s) '{name}': "), (
-            first
-        )
+        first_line = opening.expect(Failed).trace.splitlines()[0]
+        assert first_line.startswith(
+            f"TopicFailed: Error while attempting to create/find topic(s) '{name}': "
+        ), first_line
     assert name not in topics._admin.list_topics(timeout=20).topics

@@ -1,4 +1,4 @@
-"""One Spark cluster per module, because it consists of seven processes."""
+"""Fixture: one Spark cluster per module, because it consists of seven processes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.spark_cluster.place import Place, opened
+from tests.integration.spark_cluster.environment import SparkEnvironment, start_environment
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEnvironment]:
     """Return the cluster and broker of the module."""
-    made = opened(tmp_path_factory.mktemp("cluster"))
-    yield made
-    made.close()
+    environment = start_environment(tmp_path_factory.mktemp("cluster"))
+    yield environment
+    environment.close()

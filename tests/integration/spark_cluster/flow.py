@@ -1,4 +1,4 @@
-"""Numbered lines that are copied with a Spark cluster from files to a topic, and from there to files."""
+"""Copies numbered lines with a Spark cluster from files to a topic, and from there to files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.testing.process import WorkerProcess
-from tests.integration.spark_cluster.place import Place, until
+from tests.integration.spark_cluster.environment import SparkEnvironment, wait_until
 
 COUNT: Final = 5_000
 """The number of lines per file."""
-BACK_S: Final = 240.0
+RECOVERY_TIMEOUT_S: Final = 240.0
 
 
 class Flow:
@@ -19,7 +19,7 @@ class Flow:
 
     def __init__(
         self,
-        place: Place,
+        environment: SparkEnvironment,
         name: str,
         worker: Mapping[str, str] | None = None,
         *,
@@ -28,16 +28,16 @@ class Flow:
         """Start the worker and the connectors, and write the first lines.
 
         Args:
-            place: the cluster and the broker.
-            name: of the worker and the topic.
-            worker: its properties.
+            environment: the cluster and the broker.
+            name: the name of the worker and of the topic.
+            worker: the properties of the worker.
             overrides: settings of both connectors.
         """
-        self.place, self.topic, self.written = place, name, 0
+        self.environment, self.topic, self.written = environment, name, 0
         self.connectors = (f"{name}-in", f"{name}-out")
-        self.worker: WorkerProcess = place.worker(name, worker)
+        self.worker: WorkerProcess = environment.worker(name, worker)
         self.worker.start()
-        self.source, self.target = place.shared(f"{name}-in"), place.shared(f"{name}-out")
+        self.source, self.target = environment.shared(f"{name}-in"), environment.shared(f"{name}-out")
         common = {"spark.format": "text", **(overrides or {})}
         self.write()
         source = {"connector.class": "SparkSource", "path": str(self.source), "topic": name, **common}
@@ -48,17 +48,17 @@ class Flow:
     def write(self) -> None:
         """Add a file with further lines."""
         numbers = range(self.written, self.written + COUNT)
-        hidden = self.source / f".{self.written:08d}"
-        hidden.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
-        hidden.rename(self.source / hidden.name.removeprefix("."))
+        hidden_file = self.source / f".{self.written:08d}"
+        hidden_file.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
+        hidden_file.rename(self.source / hidden_file.name.removeprefix("."))
         self.written += COUNT
 
     def wait_until_flowing(self, more: int = 500) -> None:
         """Wait until `more` further lines are in the sink's files."""
-        before = len(self.found())
-        until(lambda: len(self.found()) >= before + more, "lines flowed", BACK_S)
+        before = len(self.count_lines())
+        wait_until(lambda: len(self.count_lines()) >= before + more, "lines arrived", RECOVERY_TIMEOUT_S)
 
-    def found(self) -> Counter[int]:
+    def count_lines(self) -> Counter[int]:
         """Return the number of occurrences of each line in the sink's files."""
         return Counter(
             int(line[:8])
@@ -68,18 +68,20 @@ class Flow:
         )
 
     def wait_until_through(self) -> None:
-        """Wait until all lines are in the sink's files, and check that each record of the topic is there once."""
+        """Wait until all lines are in the sink's files, with as many copies as in the topic."""
         self.worker.wait_until(
-            "the files contained all lines", lambda: len(self.found()) == self.written, timeout_s=BACK_S
+            "the files contained all lines",
+            lambda: len(self.count_lines()) == self.written,
+            timeout_s=RECOVERY_TIMEOUT_S,
         )
         for name in self.connectors:
             self.worker.wait_for_states(name, ["RUNNING", "RUNNING"])
-        values = [int(value[:8]) for value in self.place.values(self.topic)]
+        values = [int(value[:8]) for value in self.environment.values(self.topic)]
         assert set(values) == set(range(self.written))
         self.worker.wait_until(
             "the files contained the repeated lines",
-            lambda: self.found() == Counter(values),
-            timeout_s=BACK_S,
+            lambda: self.count_lines() == Counter(values),
+            timeout_s=RECOVERY_TIMEOUT_S,
         )
         firsts = list(dict.fromkeys(values))
-        assert firsts == sorted(firsts), "the first copies of the lines are in order"
+        assert firsts == sorted(firsts), "the first copies of the lines must be in order"

@@ -1,4 +1,4 @@
-"""Connectors on a Spark cluster whose executors have no access to Kraal or the worker's directory."""
+"""Tests for connectors on a Spark cluster whose executors cannot access Kraal or the worker's directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from kraal.testing.process import WorkerProcess
 from tests.fakes.kafka.internal_topics import set_config
 from tests.fakes.spark.pipe import create_topic
-from tests.integration.spark_cluster.place import CORES, Place
+from tests.integration.spark_cluster.environment import CORES, SparkEnvironment
 
 pytestmark = pytest.mark.ci  # 60 s in total on an idle machine
 
@@ -28,18 +28,24 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @pytest.fixture(scope="module")
-def worker(place: Place) -> WorkerProcess:
+def worker(environment: SparkEnvironment) -> WorkerProcess:
     """Return a worker with all connectors of this module, which run concurrently."""
-    made = place.worker("connectors")
-    made.start()
-    lines = made.directory / "in.txt"
+    process = environment.worker("connectors")
+    process.start()
+    lines = process.directory / "in.txt"
     lines.write_text("".join(f"{number:08d}\n" for number in range(COUNT)))
-    rows = place.shared("rows")
+    rows = environment.shared("rows")
     (rows / "a.json").write_text("".join(f'{{"n":{number}}}\n' for number in range(COUNT)))
-    place.produce("mixed", [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD)), *[b"no"] * (BAD - 1)])
+    environment.produce(
+        "mixed", [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD)), *[b"no"] * (BAD - 1)]
+    )
     configs = {
         "lines-in": {"connector.class": "FileStreamSource", "file": str(lines), "topic": "lines"},
-        "lines-out": {"connector.class": "FileStreamSink", "file": str(sink_file(made)), "topics": "lines"},
+        "lines-out": {
+            "connector.class": "FileStreamSink",
+            "file": str(sink_file(process)),
+            "topics": "lines",
+        },
         "rows-in": {
             "connector.class": "SparkSource",
             "spark.format": "json",
@@ -52,12 +58,12 @@ def worker(place: Place) -> WorkerProcess:
             "connector.class": "SparkSink",
             "spark.format": "parquet",
             "spark.schema": "n BIGINT",
-            "path": str(place.shared("rows-out")),
+            "path": str(environment.shared("rows-out")),
             "topics": "rows",
         },
         "mixed-out": {
             "connector.class": "FileStreamSink",
-            "file": str(made.directory / "mixed.txt"),
+            "file": str(process.directory / "mixed.txt"),
             "topics": "mixed",
             "errors.tolerance": "all",
             "errors.deadletterqueue.topic.name": "dead",
@@ -70,8 +76,8 @@ def worker(place: Place) -> WorkerProcess:
         "mirror": {
             "connector.class": "MirrorSource",
             "source.cluster.alias": "west",
-            "source.cluster.bootstrap.servers": place.broker.bootstrap,
-            "target.cluster.bootstrap.servers": place.broker.bootstrap,
+            "source.cluster.bootstrap.servers": environment.broker.bootstrap,
+            "target.cluster.bootstrap.servers": environment.broker.bootstrap,
             "topics": "lines",
             "refresh.topics.interval.seconds": "1",
             "replication.factor": "1",
@@ -80,8 +86,8 @@ def worker(place: Place) -> WorkerProcess:
         },
     }
     for name, config in configs.items():
-        made.create(name, config)
-    return made
+        process.create(name, config)
+    return process
 
 
 def sink_file(worker: WorkerProcess) -> Path:
@@ -95,31 +101,33 @@ def _assert_no_failure(worker: WorkerProcess) -> Iterator[None]:
         assert worker.traces(name) == []
 
 
-def test_lines_are_copied_through_a_topic_in_order(place: Place, worker: WorkerProcess) -> None:
+def test_lines_are_copied_through_a_topic_in_order(
+    environment: SparkEnvironment, worker: WorkerProcess
+) -> None:
     out = sink_file(worker)
-    wanted = (worker.directory / "in.txt").read_bytes()
+    expected = (worker.directory / "in.txt").read_bytes()
     worker.wait_until(
-        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= len(wanted)
+        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= len(expected)
     )
-    assert out.read_bytes() == wanted
-    assert place.values("lines") == wanted.split()
+    assert out.read_bytes() == expected
+    assert environment.values("lines") == expected.split()
 
 
-def test_rows_of_files_are_written_to_files(place: Place, worker: WorkerProcess) -> None:
-    folder = place.directory / "shared" / "rows-out"
+def test_rows_of_files_are_written_to_files(environment: SparkEnvironment, worker: WorkerProcess) -> None:
+    folder = environment.directory / "shared" / "rows-out"
 
-    def rows() -> list[int]:
+    def read_rows() -> list[int]:
         return [n for file in folder.glob("*.parquet") for n in pq.read_table(file)["n"].to_pylist()]
 
-    worker.wait_until("all rows were in files", lambda: len(rows()) >= COUNT)
-    assert sorted(rows()) == list(range(COUNT))
+    worker.wait_until("all rows were in files", lambda: len(read_rows()) >= COUNT)
+    assert sorted(read_rows()) == list(range(COUNT))
 
 
 def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
-    place: Place, worker: WorkerProcess
+    environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    place.wait_for_values(worker, "dead", BAD)
-    assert place.values("dead") == [b"{", *[b"no"] * (BAD - 1)]
+    environment.wait_for_values(worker, "dead", BAD)
+    assert environment.values("dead") == [b"{", *[b"no"] * (BAD - 1)]
     out = worker.directory / "mixed.txt"
     worker.wait_until("the other lines were in the file", lambda: len(out.read_text().splitlines()) >= BAD)
     assert [re.findall(r"\d+", line) for line in out.read_text().splitlines()] == [
@@ -127,50 +135,57 @@ def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
     ]
 
 
-def test_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
-    place.wait_for_values(worker, "west.lines", COUNT)
-    assert place.values("west.lines") == place.values("lines")
+def test_topic_is_mirrored(environment: SparkEnvironment, worker: WorkerProcess) -> None:
+    environment.wait_for_values(worker, "west.lines", COUNT)
+    assert environment.values("west.lines") == environment.values("lines")
 
 
 def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
-    place: Place, worker: WorkerProcess
+    environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    """Executors report refusals; otherwise their producers would retry the batch forever."""
+    """Executors report refusals, because their producers would retry the batch forever."""
     topic, lines = "small", worker.directory / "small.txt"
     lines.write_text("first\n")
-    create_topic(place.broker.bootstrap, topic)
+    create_topic(environment.broker.bootstrap, topic)
     config = {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
     worker.create("small", {**config, "producer.override.linger.ms": "1000"})
-    place.wait_for_values(worker, topic, 1)
-    set_config(place.broker.bootstrap, topic, "max.message.bytes", "20000")
+    environment.wait_for_values(worker, topic, 1)
+    set_config(environment.broker.bootstrap, topic, "max.message.bytes", "20000")
     with lines.open("a") as file:
         file.writelines(f"{secrets.token_hex(75)}\n" for _ in range(300))
-    place.wait_for_values(worker, topic, 301)
+    environment.wait_for_values(worker, topic, 301)
     assert "trying batches of" in worker.log_text()
     assert worker.ask("DELETE", "/connectors/small").status == 204
 
 
-def test_application_uses_at_most_the_configured_cores(place: Place, worker: WorkerProcess) -> None:
+def test_application_uses_at_most_the_configured_cores(
+    environment: SparkEnvironment, worker: WorkerProcess
+) -> None:
     worker.wait_for_states("lines-in", ["RUNNING", "RUNNING"])
-    (application,) = place.cluster.state()["activeapps"]
+    (application,) = environment.cluster.state()["activeapps"]
     assert application["cores"] == CORES
-    assert sum(each["coresused"] for each in place.cluster.state()["workers"]) == CORES
-    assert len(place.cluster.executors()) == CORES
+    assert sum(each["coresused"] for each in environment.cluster.state()["workers"]) == CORES
+    assert len(environment.cluster.executors()) == CORES
 
 
-def test_configs_a_spark_cluster_cannot_run_are_rejected(place: Place, worker: WorkerProcess) -> None:
+def test_configs_a_spark_cluster_cannot_run_are_rejected(
+    environment: SparkEnvironment, worker: WorkerProcess
+) -> None:
     mirror = worker.get("/connectors/mirror/config").body | {"name": "now", "trigger": "realtime"}
-    refused = worker.post("/connectors", {"name": "now", "config": mirror})
-    assert refused.status == 400
-    assert "realtime needs a local Spark" in refused.body["message"]
-    elsewhere = worker.get("/connectors/rows-out/config").body | {"name": "e", "path": str(place.directory)}
-    refused = worker.post("/connectors", {"name": "e", "config": elsewhere})
-    assert refused.status == 400
-    assert "list it in spark.cluster.shared.paths" in refused.body["message"]
+    response = worker.post("/connectors", {"name": "now", "config": mirror})
+    assert response.status == 400
+    assert "realtime needs a local Spark" in response.body["message"]
+    elsewhere = worker.get("/connectors/rows-out/config").body | {
+        "name": "e",
+        "path": str(environment.directory),
+    }
+    response = worker.post("/connectors", {"name": "e", "config": elsewhere})
+    assert response.status == 400
+    assert "add it to spark.cluster.shared.paths" in response.body["message"]
 
 
-def test_worker_without_the_cluster_secret_does_not_start(place: Place) -> None:
-    refused = place.worker("refused", {"spark.authenticate.secret": ""})
-    refused.launch()
-    assert refused.wait() == 2
-    assert "spark.authenticate.secret is missing" in refused.log_text()
+def test_worker_without_the_cluster_secret_does_not_start(environment: SparkEnvironment) -> None:
+    worker = environment.worker("refused", {"spark.authenticate.secret": ""})
+    worker.launch()
+    assert worker.wait() == 2
+    assert "spark.authenticate.secret is missing" in worker.log_text()

@@ -1,4 +1,4 @@
-"""Verifiable connectors and a stream with a checkpoint on a Spark cluster lose no numbers when the worker is killed."""
+"""Tests that verifiable connectors and a checkpointed stream lose no records when the worker is killed."""
 
 from __future__ import annotations
 
@@ -10,64 +10,66 @@ import pytest
 
 from kraal.broker.records import read_topic
 from tests.fakes.workers.examples import example
-from tests.integration.spark_cluster.place import Place, end_of
+from tests.integration.spark_cluster.environment import SparkEnvironment, read_end_offset
 
-pytestmark = pytest.mark.slow  # a minute
+pytestmark = pytest.mark.slow  # takes a minute
 
 TASKS = 2
-MORE = 200
+RECORDS_PER_STEP = 200
 """The number of records before and after the kill."""
 
 
-def numbers(place: Place) -> dict[int, list[int]]:
+def read_numbers(environment: SparkEnvironment) -> dict[int, list[int]]:
     """Return the numbers of each source task, in the order of the topic."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for record in read_topic(place.broker.bootstrap, "numbers", timeout_s=30.0):
-        found[json.loads(record.key or b"")].append(json.loads(record.value or b""))
-    return found
+    numbers_by_task: dict[int, list[int]] = defaultdict(list)
+    for record in read_topic(environment.broker.bootstrap, "numbers", timeout_s=30.0):
+        numbers_by_task[json.loads(record.key or b"")].append(json.loads(record.value or b""))
+    return numbers_by_task
 
 
-def ticks(place: Place) -> list[int]:
-    return [json.loads(value)["value"] for value in place.values("ticks")]
+def read_ticks(environment: SparkEnvironment) -> list[int]:
+    return [json.loads(value)["value"] for value in environment.values("ticks")]
 
 
-def seen(log: str) -> set[tuple[int, int]]:
-    """Return the task and number of each record that the sink has printed."""
+def parse_printed(log: str) -> set[tuple[int, int]]:
+    """Return the task and the number of each record that the sink has printed."""
     lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"task"')]
     return {(line["task"], line["seqno"]) for line in lines if "sinkTask" in line}
 
 
-def test_numbers_are_complete_after_the_worker_is_killed(place: Place) -> None:
-    worker = place.worker("counters")
+def test_numbers_are_complete_after_the_worker_is_killed(environment: SparkEnvironment) -> None:
+    worker = environment.worker("counters")
     worker.start()
     worker.create("numbers", example("verifiable-source", {"tasks.max": str(TASKS)}))
     worker.create("numbers-seen", example("verifiable-sink", {}))
-    checkpoint = {"checkpoint.location": str(place.shared("ticks")), "spark.option.rowsPerSecond": "20"}
+    checkpoint = {"checkpoint.location": str(environment.shared("ticks")), "spark.option.rowsPerSecond": "20"}
     worker.create("ticks", example("spark-source-rate", checkpoint))
     printed = ""
 
-    def more(topic: str) -> Callable[[], bool]:
-        wanted = end_of(place.broker.bootstrap, topic) + MORE
-        return lambda: end_of(place.broker.bootstrap, topic) >= wanted
+    def has_more_records(topic: str) -> Callable[[], bool]:
+        expected = read_end_offset(environment.broker.bootstrap, topic) + RECORDS_PER_STEP
+        return lambda: read_end_offset(environment.broker.bootstrap, topic) >= expected
 
     for _ in range(2):
         for topic in ("numbers", "ticks"):
-            worker.wait_until(f"{topic} had {MORE} more", more(topic), timeout_s=120)
+            worker.wait_until(f"{topic} had {RECORDS_PER_STEP} more", has_more_records(topic), timeout_s=120)
         worker.kill()
         printed += worker.log_text()
         worker.start()
     for topic in ("numbers", "ticks"):
-        worker.wait_until(f"{topic} had {MORE} more", more(topic), timeout_s=120)
+        worker.wait_until(f"{topic} had {RECORDS_PER_STEP} more", has_more_records(topic), timeout_s=120)
     for name in ("numbers", "ticks"):
         assert worker.put(f"/connectors/{name}/stop").status == 204
     worker.wait_for_states("numbers", ["STOPPED"])
     worker.wait_for_states("ticks", ["STOPPED"])
-    written = numbers(place)
+    numbers_by_task = read_numbers(environment)
     for task in range(TASKS):
-        assert sorted(set(written[task])) == list(range(max(written[task]) + 1))
-    assert sorted(set(ticks(place))) == list(range(max(ticks(place)) + 1))
-    wanted = {(task, number) for task, all_of_it in written.items() for number in all_of_it}
-    worker.wait_until("the sink printed all records", lambda: wanted <= seen(printed + worker.log_text()))
+        assert sorted(set(numbers_by_task[task])) == list(range(max(numbers_by_task[task]) + 1))
+    assert sorted(set(read_ticks(environment))) == list(range(max(read_ticks(environment)) + 1))
+    expected = {(task, number) for task, task_numbers in numbers_by_task.items() for number in task_numbers}
+    worker.wait_until(
+        "the sink printed all records", lambda: expected <= parse_printed(printed + worker.log_text())
+    )
     for name in ("numbers", "numbers-seen", "ticks"):
         assert worker.traces(name) == []
     assert worker.end() == 0

@@ -1,4 +1,4 @@
-"""PostgreSQL tables that executors read and write with the JDBC driver that the worker sends."""
+"""Tests that executors access PostgreSQL tables with the JDBC driver that the worker sends to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kraal.jars.jars import ensure
 from scripts.harness.postgresql import PostgreSQL, postgresql
-from tests.integration.spark_cluster.place import Place, kill_executors
+from tests.integration.spark_cluster.environment import SparkEnvironment, kill_executors
 
 pytestmark = pytest.mark.slow  # three minutes on a busy machine
 
@@ -26,9 +26,9 @@ def database() -> Iterator[PostgreSQL]:
 
 
 def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
-    place: Place, database: PostgreSQL
+    environment: SparkEnvironment, database: PostgreSQL
 ) -> None:
-    worker = place.worker("jdbc", {"spark.jars": ",".join(map(str, ensure("postgresql")))})
+    worker = environment.worker("jdbc", {"spark.jars": ",".join(map(str, ensure("postgresql")))})
     worker.start()
     database.ask(
         "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT); CREATE TABLE got (id BIGINT, name TEXT)"
@@ -45,7 +45,7 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
         **JSON,
     }
     worker.create("orders-in", source)
-    place.wait_for_values(worker, "shop-orders", COUNT)
+    environment.wait_for_values(worker, "shop-orders", COUNT)
     sink = {
         "connector.class": "SparkSink",
         "topics": "shop-orders",
@@ -57,14 +57,14 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
     }
     worker.create("orders-out", sink)
 
-    def written() -> int:
+    def count_rows() -> int:
         return int(database.ask("SELECT count(*) FROM got")[0])
 
-    worker.wait_until("some rows were in the table", lambda: written() > 0)
-    kill_executors(place.cluster)
-    assert written() < COUNT, "the executors were killed before the end"
-    worker.wait_until("all rows were in the table", lambda: written() >= COUNT)
-    same = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
+    worker.wait_until("some rows were in the table", lambda: count_rows() > 0)
+    kill_executors(environment.cluster)
+    assert count_rows() < COUNT, "the executors were killed before the end"
+    worker.wait_until("all rows were in the table", lambda: count_rows() >= COUNT)
+    query = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
     worker.wait_for_states("orders-out", ["RUNNING", "RUNNING"])
-    assert database.ask(same) == [f"{COUNT}|{COUNT}"]
-    assert written() == COUNT
+    assert database.ask(query) == [f"{COUNT}|{COUNT}"]
+    assert count_rows() == COUNT

@@ -1,4 +1,4 @@
-"""Killing executors, Spark workers, the master, the broker or the Kraal worker loses no lines."""
+"""Tests that killing executors, Spark workers, the master, the broker or the Kraal worker loses no lines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.integration.spark_cluster.flow import BACK_S, Flow
-from tests.integration.spark_cluster.place import Place, until
+from tests.integration.spark_cluster.environment import SparkEnvironment, wait_until
+from tests.integration.spark_cluster.flow import RECOVERY_TIMEOUT_S, Flow
 
 pytestmark = pytest.mark.slow  # 8 minutes in total on a busy machine
 
@@ -17,28 +17,28 @@ OUTAGE_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def flow(place: Place) -> Flow:
+def flow(environment: SparkEnvironment) -> Flow:
     """Return the running flow of the module."""
-    made = Flow(place, "kills")
-    made.wait_until_through()
-    return made
+    running_flow = Flow(environment, "kills")
+    running_flow.wait_until_through()
+    return running_flow
 
 
 def test_lines_survive_a_killed_executor(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    victim = flow.place.cluster.executors()[0]
+    victim = flow.environment.cluster.executors()[0]
     os.kill(victim, signal.SIGKILL)
     flow.wait_until_through()
-    until(lambda: len(flow.place.cluster.executors()) == 2, "there was another executor")
-    assert victim not in flow.place.cluster.executors()
+    wait_until(lambda: len(flow.environment.cluster.executors()) == 2, "there was another executor")
+    assert victim not in flow.environment.cluster.executors()
 
 
 def test_lines_survive_a_spark_worker_killed_with_its_executors(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    cluster = flow.place.cluster
-    for process in cluster.get_process("worker-0").tree():  # like the failure of its machine
+    cluster = flow.environment.cluster
+    for process in cluster.get_process("worker-0").tree():  # like a failure of the machine
         process.kill()
     flow.write()
     flow.wait_until_through()
@@ -48,16 +48,16 @@ def test_lines_survive_a_spark_worker_killed_with_its_executors(flow: Flow) -> N
 def test_lines_survive_a_killed_spark_worker_process(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    cluster = flow.place.cluster
+    cluster = flow.environment.cluster
     executors = set(cluster.executors())
     name = next(
-        each
-        for each in ("worker-0", "worker-1")
-        if executors & {process.pid for process in cluster.get_process(each).tree()}
+        worker_name
+        for worker_name in ("worker-0", "worker-1")
+        if executors & {process.pid for process in cluster.get_process(worker_name).tree()}
     )
     killed = cluster.get_process(name)
     killed.kill()
-    until(lambda: killed.tree() == [], "its executors ended, too", 60.0)
+    wait_until(lambda: killed.tree() == [], "the executors had ended", 60.0)
     flow.write()
     flow.wait_until_through()
     cluster.start_worker(name)
@@ -66,14 +66,18 @@ def test_lines_survive_a_killed_spark_worker_process(flow: Flow) -> None:
 def test_connectors_survive_a_master_restarted_without_state(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    cluster = flow.place.cluster
+    cluster = flow.environment.cluster
     cluster.get_process("master").kill()
     flow.write()
     flow.wait_until_flowing()
     cluster.start_master()
     flow.write()
     flow.wait_until_through()
-    until(lambda: bool(cluster.state()["activeapps"]), "the application was registered again", BACK_S)
+    wait_until(
+        lambda: bool(cluster.state()["activeapps"]),
+        "the application was registered again",
+        RECOVERY_TIMEOUT_S,
+    )
     flow.write()
     flow.wait_until_through()
 
@@ -81,7 +85,7 @@ def test_connectors_survive_a_master_restarted_without_state(flow: Flow) -> None
 def test_lines_survive_a_killed_broker(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    broker = flow.place.broker
+    broker = flow.environment.broker
     assert broker.kill()
     flow.write()
     time.sleep(OUTAGE_S)
@@ -95,6 +99,6 @@ def test_lines_survive_a_killed_kraal_worker(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     flow.worker.kill()
-    until(lambda: flow.place.cluster.executors() == [], "executors without a driver ended", 60.0)
+    wait_until(lambda: flow.environment.cluster.executors() == [], "executors without a driver ended", 60.0)
     flow.worker.start()
     flow.wait_until_through()

@@ -1,4 +1,4 @@
-"""An outage of the broker that exceeds the timeouts of executors' clients fails no task and loses no lines."""
+"""Tests that a broker outage longer than the executors' client timeouts fails no task and loses no lines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 import pytest
 
-from tests.integration.spark_cluster.flow import BACK_S, Flow
-from tests.integration.spark_cluster.place import Place, end_of, until
+from tests.integration.spark_cluster.environment import SparkEnvironment, read_end_offset, wait_until
+from tests.integration.spark_cluster.flow import RECOVERY_TIMEOUT_S, Flow
 
 pytestmark = pytest.mark.slow  # 5 minutes on a busy machine
 
 OUTAGE_S: Final = 125.0
-"""Longer than Kafka's default `delivery.timeout.ms`, and than four attempts with the settings below."""
-LOOK_S: Final = 1.0
+"""Longer than Kafka's default `delivery.timeout.ms`, and longer than four attempts with the settings below."""
+CHECK_INTERVAL_S: Final = 1.0
 OVERRIDES: Final = {
     # Executors send a request to the broker for each record, so a request is active when the broker is killed.
     "producer.override.batch.size": "0",
@@ -34,24 +34,30 @@ WORKER: Final = {
 READING: Final = "KafkaDataConsumer.get("
 
 
-def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(place: Place) -> None:
-    flow = Flow(place, "hasty", WORKER, overrides=OVERRIDES)
+def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(environment: SparkEnvironment) -> None:
+    flow = Flow(environment, "hasty", WORKER, overrides=OVERRIDES)
     source, out = flow.connectors
     flow.wait_until_through()
     flow.worker.put(f"/connectors/{out}/pause")
     flow.worker.wait_for_states(out, ["PAUSED", "PAUSED"])
     flow.write()
-    until(lambda: end_of(place.broker.bootstrap, flow.topic) >= flow.written, "all were in Kafka", BACK_S)
+    wait_until(
+        lambda: read_end_offset(environment.broker.bootstrap, flow.topic) >= flow.written,
+        "all lines were in Kafka",
+        RECOVERY_TIMEOUT_S,
+    )
     flow.worker.put(f"/connectors/{out}/resume")
-    until(lambda: READING in place.threads(), "an executor read")
-    assert place.broker.kill()
+    wait_until(lambda: READING in environment.threads(), "an executor read")
+    assert environment.broker.kill()
     flow.write()
-    back = time.monotonic() + OUTAGE_S
-    while time.monotonic() < back:
+    end = time.monotonic() + OUTAGE_S
+    while time.monotonic() < end:
         for name in flow.connectors:
             assert "FAILED" not in flow.worker.states(name)
-        time.sleep(LOOK_S)
-    assert f"{source}-0: Retrying batch" in flow.worker.log_text(), "its job failed and was retried"
-    place.broker.start()
+        time.sleep(CHECK_INTERVAL_S)
+    assert f"{source}-0: Retrying batch" in flow.worker.log_text(), (
+        "a job of the source must fail and be retried"
+    )
+    environment.broker.start()
     flow.write()
     flow.wait_until_through()

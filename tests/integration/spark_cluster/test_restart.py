@@ -1,4 +1,4 @@
-"""Spark is restarted with a cluster when its driver is killed or its executors are unusable."""
+"""Tests that Spark is restarted if the driver of a cluster is killed or its executors are unusable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.bare_python import bare_python
-from tests.integration.spark_cluster.place import end_of
+from tests.integration.spark_cluster.environment import read_end_offset
 
 pytestmark = pytest.mark.slow  # two minutes in total
 
@@ -29,7 +29,7 @@ def test_lines_flow_again_after_the_driver_is_killed(kafka: Broker, tmp_path: Pa
         worker.start()
         worker.create("lines", source(lines, "local-cluster"))
         worker.wait_until(
-            "the first line was in the topic", lambda: end_of(kafka.bootstrap, "local-cluster") == 1
+            "the first line was in the topic", lambda: read_end_offset(kafka.bootstrap, "local-cluster") == 1
         )
         driver = worker.jvm()
         assert driver is not None
@@ -59,13 +59,13 @@ def test_unusable_executor_python_is_reported_until_it_is_replaced(kafka: Broker
         worker.create("lines", source(lines, "unfit"))
         worker.wait_until("the reason was logged", lambda: why in worker.log_text())
         worker.wait_until(
-            "the task reported the reason", lambda: any(why in each for each in worker.traces("lines"))
+            "the task reported the reason", lambda: any(why in trace for trace in worker.traces("lines"))
         )
         assert worker.states("lines") == ["RUNNING", "UNASSIGNED"]
-        assert end_of(kafka.bootstrap, "unfit") == 0
+        assert read_end_offset(kafka.bootstrap, "unfit") == 0
         assert bare_python(tmp_path / "executor") == python
         worker.wait_for_states("lines", ["RUNNING", "RUNNING"])
-        worker.wait_until("the line was in the topic", lambda: end_of(kafka.bootstrap, "unfit") == 1)
+        worker.wait_until("the line was in the topic", lambda: read_end_offset(kafka.bootstrap, "unfit") == 1)
         assert worker.end() == 0
     finally:
         worker.close()

@@ -1,4 +1,4 @@
-"""Kraal workers that share a Spark cluster use their configured cores, and take over tasks of each other."""
+"""Tests that Kraal workers share a Spark cluster within their configured cores, and take over each other's tasks."""
 
 from __future__ import annotations
 
@@ -7,74 +7,77 @@ from typing import Any
 import pytest
 
 from kraal.testing.process import WorkerProcess
-from tests.integration.spark_cluster.place import CORES, Place, until
+from tests.integration.spark_cluster.environment import CORES, SparkEnvironment, wait_until
 
 pytestmark = pytest.mark.slow  # four minutes on a busy machine
 
 COUNT = 1_000
 NAMES = ("one", "two")
-SOON = {
+FAST_REBALANCES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "2000",
     "scheduled.rebalance.max.delay.ms": "0",
 }
 
 
-def write(place: Place, name: str, number: int) -> None:
+def write(environment: SparkEnvironment, name: str, number: int) -> None:
     """Add a file of lines."""
-    folder = place.directory / "shared" / name
-    hidden = folder / f".{number}"
-    hidden.write_text("".join(f"{line:08d}\n" for line in range(number * COUNT, (number + 1) * COUNT)))
-    hidden.rename(folder / str(number))
+    folder = environment.directory / "shared" / name
+    hidden_file = folder / f".{number}"
+    hidden_file.write_text("".join(f"{line:08d}\n" for line in range(number * COUNT, (number + 1) * COUNT)))
+    hidden_file.rename(folder / str(number))
 
 
-def applications(place: Place) -> list[int]:
+def list_application_cores(environment: SparkEnvironment) -> list[int]:
     """Return the number of cores of each application."""
-    return sorted(each["cores"] for each in place.cluster.state()["activeapps"])
+    return sorted(application["cores"] for application in environment.cluster.state()["activeapps"])
 
 
-def owner(worker: WorkerProcess, name: str) -> Any:
+def find_task_owner(worker: WorkerProcess, name: str) -> Any:
     return worker.get(f"/connectors/{name}/status").body["tasks"][0]["worker_id"]
 
 
-def test_workers_share_a_cluster_and_wait_for_its_cores(place: Place) -> None:
-    first, second = (place.worker(name, SOON, group="pair") for name in ("first", "second"))
+def test_workers_share_a_cluster_and_wait_for_its_cores(environment: SparkEnvironment) -> None:
+    first, second = (environment.worker(name, FAST_REBALANCES, group="pair") for name in ("first", "second"))
     for worker in (first, second):
         worker.start()
     for name in NAMES:
-        place.shared(name)
-        write(place, name, 0)
-        path = str(place.directory / "shared" / name)
+        environment.shared(name)
+        write(environment, name, 0)
+        path = str(environment.directory / "shared" / name)
         first.create(
             name, {"connector.class": "SparkSource", "spark.format": "text", "path": path, "topic": name}
         )
     for name in NAMES:
-        place.wait_for_values(first, name, COUNT)
+        environment.wait_for_values(first, name, COUNT)
         first.wait_for_states(name, ["RUNNING", "RUNNING"])
-    assert owner(first, "one") != owner(first, "two")
-    assert applications(place) == [CORES, CORES]
-    assert len(place.cluster.executors()) == 2 * CORES
+    assert find_task_owner(first, "one") != find_task_owner(first, "two")
+    assert list_application_cores(environment) == [CORES, CORES]
+    assert len(environment.cluster.executors()) == 2 * CORES
 
-    third = place.worker("third")
+    third = environment.worker("third")
     third.start()
     lines = third.directory / "lines"
     lines.write_text("a line\n")
     third.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"})
     third.wait_until(
-        "the third worker's task reported why it waits",
+        "the third worker's task reported the reason",
         lambda: any(
-            f"Waiting for executors of {place.cluster.master}" in each for each in third.traces("late")
+            f"Waiting for executors of {environment.cluster.master}" in trace
+            for trace in third.traces("late")
         ),
     )
-    assert applications(place) == [0, CORES, CORES]
+    assert list_application_cores(environment) == [0, CORES, CORES]
 
     second.kill()
-    place.wait_for_values(third, "late", 1)
-    until(lambda: applications(place) == [CORES, CORES], "the third application had its cores")
+    environment.wait_for_values(third, "late", 1)
+    wait_until(
+        lambda: list_application_cores(environment) == [CORES, CORES], "the third application had its cores"
+    )
     for name in NAMES:
-        write(place, name, 1)
-        place.wait_for_values(first, name, 2 * COUNT)
-        wanted = {f"{line:08d}".encode() for line in range(2 * COUNT)}
-        assert set(place.values(name)) == wanted
-    assert owner(first, "one") == owner(first, "two")
-    assert applications(place) == [CORES, CORES]
+        write(environment, name, 1)
+        environment.wait_for_values(first, name, 2 * COUNT)
+        expected = {f"{line:08d}".encode() for line in range(2 * COUNT)}
+        assert set(environment.values(name)) == expected
+    assert find_task_owner(first, "one") == find_task_owner(first, "two")
+    assert list_application_cores(environment) == [CORES, CORES]

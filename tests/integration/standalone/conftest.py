@@ -1,4 +1,4 @@
-"""A warm worker process, shared by the tests in this directory that do not stop it."""
+"""Fixtures: a warm worker process for tests that do not stop it, and workers for single tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Launch = Callable[..., WorkerProcess]
 
 @pytest.fixture(scope="package")
 def worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """The shared worker, which tests must not stop."""
+    """Run the shared worker, which tests must not stop."""
     process = WorkerProcess(tmp_path_factory.mktemp("worker"), kafka.bootstrap)
     process.start()
     yield process
@@ -27,7 +27,7 @@ def worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def pipe(worker: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A running pipe on the shared worker, without any lines yet."""
+    """Run a pipe without lines on the shared worker."""
     pipe = Pipe(worker, tmp_path)
     pipe.source_file.touch()
     create_topic(kafka.bootstrap, pipe.topic)
@@ -38,8 +38,8 @@ def pipe(worker: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]
 
 
 @pytest.fixture
-def own_worker(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    """Creates workers for a test without starting them; they are killed after the test."""
+def make_worker(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Yield a function that creates workers without starting them. They are killed after the test."""
     workers: list[WorkerProcess] = []
 
     def make(
@@ -53,5 +53,5 @@ def own_worker(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., WorkerPr
         return workers[-1]
 
     yield make
-    for each in workers:
-        each.close()
+    for worker in workers:
+        worker.close()

@@ -1,4 +1,4 @@
-"""Errors of a connector do not affect other connectors. Mirrors ErrorHandlingIntegrationTest."""
+"""Tests that errors of a connector do not affect other connectors. Mirrors ErrorHandlingIntegrationTest."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.ci
 
 
 @pytest.fixture
-def healthy(pipe: Pipe) -> Iterator[Pipe]:
-    """A pipe that must not be affected by failing connectors."""
+def healthy_pipe(pipe: Pipe) -> Iterator[Pipe]:
+    """Run a pipe that failing connectors must not affect."""
     pipe.write(10)
     yield pipe
     pipe.write(10)
@@ -45,24 +45,24 @@ def sink_config(file: Path, topic: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
 
 
-def test_unreadable_source_file_fails_task(healthy: Pipe, tmp_path: Path) -> None:
-    """Uses errors other than permissions, because tests may run as root."""
+def test_unreadable_source_file_fails_task(healthy_pipe: Pipe, tmp_path: Path) -> None:
+    """The errors do not depend on permissions, because tests may run as root."""
     regular = tmp_path / "regular"
     regular.touch()
-    below = regular / "below"
-    first, trace = create_failing(healthy.worker, source_config(below, healthy.topic))
-    assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{below}'"
-    assert f"cannot read the attributes of {below}: Not a directory" in trace
-    first, _ = create_failing(healthy.worker, source_config(tmp_path, healthy.topic))
+    path_below_file = regular / "below"
+    first, trace = create_failing(healthy_pipe.worker, source_config(path_below_file, healthy_pipe.topic))
+    assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{path_below_file}'"
+    assert f"cannot read the attributes of {path_below_file}: Not a directory" in trace
+    first, _ = create_failing(healthy_pipe.worker, source_config(tmp_path, healthy_pipe.topic))
     assert f"{tmp_path} is not a regular file" in first
 
 
-def test_unwritable_sink_file_fails_task(healthy: Pipe, tmp_path: Path) -> None:
+def test_unwritable_sink_file_fails_task(healthy_pipe: Pipe, tmp_path: Path) -> None:
     file = tmp_path / "no" / "file"
-    first, trace = create_failing(healthy.worker, sink_config(file, healthy.topic))
+    first, trace = create_failing(healthy_pipe.worker, sink_config(file, healthy_pipe.topic))
     assert first == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
     assert f"cannot write to {file}: No such file or directory" in trace
-    first, trace = create_failing(healthy.worker, sink_config(tmp_path, healthy.topic))
+    first, trace = create_failing(healthy_pipe.worker, sink_config(tmp_path, healthy_pipe.topic))
     assert first == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
 
 
@@ -75,7 +75,7 @@ def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, 
     file.parent.mkdir()
     worker.wait_for_states(name, RUNNING)
     worker.wait_until(
-        "its lines were transferred",
+        "the lines were transferred",
         lambda: file.exists() and file.read_bytes() == pipe.source_file.read_bytes(),
     )
     (task,) = worker.get(f"/connectors/{name}/status?expand=supervision").body["supervision"]["tasks"]
@@ -86,18 +86,18 @@ def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, 
     assert worker.delete(f"/connectors/{name}").status == 204
 
 
-def test_invalid_topic_name_fails_task(healthy: Pipe) -> None:
-    first, _ = create_failing(healthy.worker, source_config(healthy.source_file, "no topic!"))
+def test_invalid_topic_name_fails_task(healthy_pipe: Pipe) -> None:
+    first, _ = create_failing(healthy_pipe.worker, source_config(healthy_pipe.source_file, "no topic!"))
     assert "InvalidTopicException" in first
     assert "no topic!" in first
 
 
-def test_oversized_record_fails_task(healthy: Pipe, tmp_path: Path, kafka: Broker) -> None:
-    topic = f"{healthy.topic}-small"
+def test_oversized_record_fails_task(healthy_pipe: Pipe, tmp_path: Path, kafka: Broker) -> None:
+    topic = f"{healthy_pipe.topic}-small"
     create_topic(kafka.bootstrap, topic, {"max.message.bytes": "2000"})
     file = tmp_path / "large"
     file.write_text(secrets.token_hex(5000) + "\n")  # compressible records would fit
-    first, _ = create_failing(healthy.worker, source_config(file, topic))
+    first, _ = create_failing(healthy_pipe.worker, source_config(file, topic))
     assert "RecordTooLargeException: A record of 10000 bytes for the topic" in first
     assert f"{topic!r} is larger than max.message.bytes=2000 of the topic" in first
 
@@ -118,8 +118,8 @@ def test_invalid_value_is_rejected_with_reason(
     worker: WorkerProcess, tmp_path: Path, change: dict[str, str | None], message: str
 ) -> None:
     name = f"bad-{uuid.uuid4().hex[:8]}"
-    wanted: dict[str, str | None] = {**source_config(tmp_path / "f", "t"), **change}
-    config = {key: value for key, value in wanted.items() if value is not None}
+    changed: dict[str, str | None] = {**source_config(tmp_path / "f", "t"), **change}
+    config = {key: value for key, value in changed.items() if value is not None}
     response = worker.post("/connectors", {"name": name, "config": config})
     assert response.status == 400, response
     assert message in response.body["message"]

@@ -1,4 +1,4 @@
-"""Startup errors exit with a message and Connect's exit codes: 2 for the worker, 3 for a connector file."""
+"""Tests that startup errors exit with a message and Connect's exit codes: 2 for the worker, 3 for a connector file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.testing.process import WorkerProcess
 
 pytestmark = pytest.mark.ci
 
-Make = Callable[..., WorkerProcess]
+MakeWorker = Callable[..., WorkerProcess]
 
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
 
@@ -50,69 +50,69 @@ def split_hint(lines: str) -> tuple[str, bool]:
     ],
 )
 def test_invalid_connector_file_exits_with_3(
-    own_worker: Make, tmp_path: Path, content: str, reason: str
+    make_worker: MakeWorker, tmp_path: Path, content: str, reason: str
 ) -> None:
     file = tmp_path / "connector.json"
     file.write_text(content)
-    code, text = run_to_exit(own_worker(connectors=(file,)))
+    code, text = run_to_exit(make_worker(connectors=(file,)))
     assert code == 3
-    (sentence,) = (line for line in text.splitlines() if "Failed to create the connector of" in line)
-    assert reason in text[text.index(sentence) :]
-    assert str(file) in sentence
+    (error,) = (line for line in text.splitlines() if "Failed to create the connector of" in line)
+    assert reason in text[text.index(error) :]
+    assert str(file) in error
 
 
-def test_missing_connector_file_exits_with_3(own_worker: Make, tmp_path: Path) -> None:
-    code, text = run_to_exit(own_worker(connectors=(tmp_path / "none.json",)))
+def test_missing_connector_file_exits_with_3(make_worker: MakeWorker, tmp_path: Path) -> None:
+    code, text = run_to_exit(make_worker(connectors=(tmp_path / "none.json",)))
     assert code == 3
     assert f"'{tmp_path}/none.json': there is no such file." in text
 
 
-def test_all_errors_in_worker_properties_are_reported(own_worker: Make) -> None:
-    wrong = {
+def test_all_errors_in_worker_properties_are_reported(make_worker: MakeWorker) -> None:
+    wrong_properties = {
         "key.converter": "NoSuchConverter",
         "listeners": "https://127.0.0.1:0",
         "task.shutdown.graceful.timeout.ms": "soon",
         "topic.tracking.enable": "perhaps",
         "offset.storage.file.filename": "",
     }
-    code, text = run_to_exit(own_worker(properties=wrong))
+    code, text = run_to_exit(make_worker(properties=wrong_properties))
     assert code == 2
-    assert [key for key in wrong if key not in text] == []
+    assert [key for key in wrong_properties if key not in text] == []
 
 
-def test_unknown_config_provider_exits_with_2(own_worker: Make) -> None:
+def test_unknown_config_provider_exits_with_2(make_worker: MakeWorker) -> None:
     code, text = run_to_exit(
-        own_worker(properties={"config.providers": "x", "config.providers.x.class": "NoSuchProvider"})
+        make_worker(properties={"config.providers": "x", "config.providers.x.class": "NoSuchProvider"})
     )
     assert code == 2
     last = text.splitlines()[-1]
     assert last.startswith("Error: Invalid value NoSuchProvider for configuration config.providers.x.class: ")
 
 
-def test_missing_worker_properties_exit_with_2(own_worker: Make, tmp_path: Path) -> None:
-    code, text = run_to_exit(own_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
+def test_unreadable_offset_file_exits_with_2(make_worker: MakeWorker, tmp_path: Path) -> None:
+    code, text = run_to_exit(make_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
     assert code == 2
-    error, leads_to_doctor = split_hint(text)
+    error, has_doctor_hint = split_hint(text)
     assert error.splitlines()[-1].startswith(f"Error: cannot read the offset file {tmp_path}: ")
-    assert leads_to_doctor
+    assert has_doctor_hint
 
 
-def test_port_in_use_is_reported_with_hint(own_worker: Make) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        code, text = run_to_exit(own_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
+def test_port_in_use_is_reported_with_hint(make_worker: MakeWorker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code, text = run_to_exit(make_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
     assert code == 2
-    error, leads_to_doctor = split_hint(text)
+    error, has_doctor_hint = split_hint(text)
     assert error == (
         f"Error: Cannot listen on 127.0.0.1:{port}: the port is in use. "
         "Stop the process that uses it, or change `listeners`."
     )
-    assert leads_to_doctor
+    assert has_doctor_hint
 
 
-def test_second_worker_with_same_files_fails(worker: WorkerProcess, own_worker: Make) -> None:
-    second = own_worker(properties={"offset.storage.file.filename": str(worker.offset_file)})
-    code, text = run_to_exit(second)
+def test_second_worker_with_same_files_fails(worker: WorkerProcess, make_worker: MakeWorker) -> None:
+    second_worker = make_worker(properties={"offset.storage.file.filename": str(worker.offset_file)})
+    code, text = run_to_exit(second_worker)
     assert code == 2
     assert split_hint(text) == (
         f"Error: the log at {worker.offset_file}.kraal/config is in use by another worker",

@@ -1,4 +1,4 @@
-"""A broker that starts after its worker and has outages. Mirrors ConnectWorkerIntegrationTest.testBrokerCoordinator.
+"""Tests for a broker that starts late and has outages. Mirrors ConnectWorkerIntegrationTest.testBrokerCoordinator.
 
 The tests build on each other, because each start of a broker and a worker takes half a minute.
 """
@@ -22,7 +22,7 @@ OUTAGE_S = 15.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that is not started."""
+    """Return a broker that is not started."""
     broker = Broker(tmp_path_factory.mktemp("outage"), free_port())
     yield broker
     broker.stop()
@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """A worker of the broker, which is not running yet."""
+    """Start a worker while its broker is down."""
     worker = WorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap)
     worker.start()
     yield worker
@@ -39,7 +39,7 @@ def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def pipe(worker: WorkerProcess, tmp_path_factory: pytest.TempPathFactory) -> Pipe:
-    """A pipe whose connectors are created while the broker is down."""
+    """Create a pipe while the broker is down."""
     pipe = Pipe(worker, tmp_path_factory.mktemp("pipe"))
     pipe.write(1000)
     pipe.create()
@@ -74,12 +74,12 @@ def test_broker_outage_causes_no_failures_and_loses_no_records(pipe: Pipe, broke
     pipe.worker.wait_until("lines were transferred again", lambda: pipe.sink_size() > before)
     broker.kill()
     assert pipe.sink_size() < pipe.source_file.stat().st_size
-    began, seen = time.monotonic(), set[str]()
+    began, states = time.monotonic(), set[str]()
     outage = threading.Event()  # never set; used to wait
     while not outage.wait(0.5) and time.monotonic() - began < OUTAGE_S:
-        seen |= set(pipe.states())
+        states |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200
     broker.start()
     pipe.wait_until_through()
     pipe.assert_at_least_once()
-    assert seen | set(pipe.states()) == set(RUNNING)
+    assert states | set(pipe.states()) == set(RUNNING)

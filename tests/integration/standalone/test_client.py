@@ -1,4 +1,4 @@
-"""The client in a separate process with a real worker: from a directory of files to flowing records."""
+"""Tests for the client in a separate process with a real worker: from a directory of files to flowing records."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe, create_topic
 
 ROOT = Path(__file__).parents[3]
-Done = subprocess.CompletedProcess[str]
+Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def kraal(worker: WorkerProcess) -> Callable[..., Done]:
-    def run(*arguments: str, code: int = 0) -> Done:
-        done = subprocess.run(
+def kraal(worker: WorkerProcess) -> Callable[..., Result]:
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = subprocess.run(
             [sys.executable, "-c", "from kraal.cli.main import main; main(prog_name='kraal')", *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT), "KRAAL_URL": worker.url},
             stdin=subprocess.DEVNULL,
@@ -31,14 +31,14 @@ def kraal(worker: WorkerProcess) -> Callable[..., Done]:
             timeout=240,
             check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+        assert result.returncode == code, result.stdout + result.stderr
+        return result
 
     return run
 
 
 def test_directory_of_files_is_applied_and_runs(
-    kraal: Callable[..., Done], worker: WorkerProcess, kafka: Broker, tmp_path: Path
+    kraal: Callable[..., Result], worker: WorkerProcess, kafka: Broker, tmp_path: Path
 ) -> None:
     pipe = Pipe(worker, tmp_path)
     create_topic(kafka.bootstrap, pipe.topic)
@@ -50,17 +50,17 @@ def test_directory_of_files_is_applied_and_runs(
     (files / "sink.yaml").write_text(lines)
 
     assert kraal("diff", "-f", str(files), code=1).stdout.startswith("--- /dev/null")
-    done = kraal("apply", "-f", str(files), "--wait")
-    said = [
+    applied = kraal("apply", "-f", str(files), "--wait")
+    expected = [
         f"{pipe.sink} created",
         f"{pipe.source} created",
         f"{pipe.sink} is RUNNING",
         f"{pipe.source} is RUNNING",
     ]
-    assert sorted(done.stdout.splitlines()) == sorted(said)
+    assert sorted(applied.stdout.splitlines()) == sorted(expected)
     worker.wait_until("all lines were transferred", pipe.is_through_exactly)
-    again = kraal("apply", "-f", str(files)).stdout
-    assert again == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
+    reapplied = kraal("apply", "-f", str(files)).stdout
+    assert reapplied == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
     assert kraal("diff", "-f", str(files)).stdout == ""
 
     kraal("pause", pipe.source, "--wait")

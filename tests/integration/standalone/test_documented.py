@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md run as printed."""
+"""Tests that the examples of docs/testing.md run as printed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-FOUND = re.findall(
+CODE_BLOCKS = re.findall(
     r'```python\n("""(\w+)\.py""".*?)```',
     (ROOT / "docs" / "testing.md").read_text(encoding="utf-8"),
     re.DOTALL,
 )
-EXAMPLES = [(text, name) for text, name in FOUND if "Process" in text or "SparkEngine" in text]
-"""The others run in `tests/unit/test_docs.py`."""
+EXAMPLES = [(text, name) for text, name in CODE_BLOCKS if "Process" in text or "SparkEngine" in text]
+"""Examples that start a worker process or Spark. `tests/unit/test_docs.py` runs the other examples."""
 
 
 @pytest.mark.parametrize(("text", "name"), EXAMPLES, ids=[name for _, name in EXAMPLES])
 def test_example_runs(text: str, name: str, tmp_path: Path, bootstrap: str) -> None:
-    """Run in a separate process, because PySpark has one session per process."""
+    """Examples run in separate processes, because PySpark has one session per process."""
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n", encoding="utf-8")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "KRAAL_TESTING_BOOTSTRAP": bootstrap},
@@ -37,5 +37,5 @@ def test_example_runs(text: str, name: str, tmp_path: Path, bootstrap: str) -> N
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"^{text.count('def test_')} passed", done.stdout, re.MULTILINE), done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(rf"^{text.count('def test_')} passed", result.stdout, re.MULTILINE), result.stdout

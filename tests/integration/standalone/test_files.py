@@ -1,4 +1,4 @@
-"""Files of a standalone worker: Connect's offset file, configs, and connector files of the command line."""
+"""Tests for files of a standalone worker: Connect's offset file, configs, and connector files of the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe, create_topic
 
-Make = Callable[..., WorkerProcess]
+MakeWorker = Callable[..., WorkerProcess]
 LINE_BYTES = 84
 
 
@@ -35,8 +35,10 @@ def test_offset_file_contains_position_in_connects_format(pipe: Pipe) -> None:
 
 
 @pytest.mark.ci
-def test_worker_without_stored_configs_keeps_offsets(own_worker: Make, tmp_path: Path, kafka: Broker) -> None:
-    worker = own_worker(properties={"kraal.standalone.remember.configs": "false"})
+def test_worker_without_stored_configs_keeps_offsets(
+    make_worker: MakeWorker, tmp_path: Path, kafka: Broker
+) -> None:
+    worker = make_worker(properties={"kraal.standalone.remember.configs": "false"})
     pipe = Pipe(worker, tmp_path)
     create_topic(kafka.bootstrap, pipe.topic)
     pipe.write(10)
@@ -54,7 +56,7 @@ def test_worker_without_stored_configs_keeps_offsets(own_worker: Make, tmp_path:
     worker.wait_until("the last line was transferred", lambda: pipe.sink_size() > 0)
     assert [line[:10] for line in pipe.sink_lines()] == [b"0000000009"]
     worker.wait_until(
-        "its offset was stored",
+        "the new offset was stored",
         lambda: load_offsets(worker, pipe.source) == {partition: {"position": 10 * LINE_BYTES}},
     )
     assert worker.end() == 0
@@ -69,13 +71,13 @@ def read_log_records(worker: WorkerProcess) -> list[tuple[str | None, bytes | No
         log.close()
 
 
-def test_connector_files_define_config_and_state(own_worker: Make, tmp_path: Path) -> None:
-    """Does not require Spark, so it does not wait for it."""
+def test_connector_files_define_config_and_state(make_worker: MakeWorker, tmp_path: Path) -> None:
+    """The test requires no Spark, and does not wait for the start of Spark."""
     config = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
-    file, plain = tmp_path / "s.json", tmp_path / "k.properties"
-    file.write_text(json.dumps({"name": "s", "config": config, "initial_state": "STOPPED"}))
-    plain.write_text("name=k\nconnector.class=FileStreamSink\nfile=g\ntopics=t\n")
-    worker = own_worker(connectors=(file, plain))
+    json_file, properties_file = tmp_path / "s.json", tmp_path / "k.properties"
+    json_file.write_text(json.dumps({"name": "s", "config": config, "initial_state": "STOPPED"}))
+    properties_file.write_text("name=k\nconnector.class=FileStreamSink\nfile=g\ntopics=t\n")
+    worker = make_worker(connectors=(json_file, properties_file))
 
     def run(state: str, topic: str) -> list[tuple[str | None, bytes | None]]:
         worker.start()
@@ -89,13 +91,17 @@ def test_connector_files_define_config_and_state(own_worker: Make, tmp_path: Pat
         assert worker.end() == 0
         return read_log_records(worker)
 
-    first = run("STOPPED", "t")
-    assert run("STOPPED", "t") == first, "unchanged files add no records"
-    file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"}))
+    first_records = run("STOPPED", "t")
+    assert run("STOPPED", "t") == first_records, "unchanged files add no records"
+    json_file.write_text(
+        json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"})
+    )
     changed = run("STOPPED", "u")
-    assert changed[: len(first)] == first
-    since = [key for key, _ in changed[len(first) :]]
-    assert "connector-s" in since
-    assert [key for key in since if key is None or key.removesuffix("-0").endswith("-k")] == []
-    file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "PAUSED"}))
+    assert changed[: len(first_records)] == first_records
+    new_keys = [key for key, _ in changed[len(first_records) :]]
+    assert "connector-s" in new_keys
+    assert [key for key in new_keys if key is None or key.removesuffix("-0").endswith("-k")] == []
+    json_file.write_text(
+        json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "PAUSED"})
+    )
     run("RUNNING", "u")

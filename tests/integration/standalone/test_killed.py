@@ -1,4 +1,4 @@
-"""No records are lost if Spark's JVM or the worker is killed, or the worker stopped, during a large transfer.
+"""Tests that no records are lost if Spark's JVM or the worker is killed or stopped during a large transfer.
 
 A kill may only repeat the batches in flight (DESIGN.md, "When X dies").
 """
@@ -33,8 +33,8 @@ GRACEFUL_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """A worker that these tests kill; started before each test, with the files of the previous test."""
+def killable_worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
+    """Return a worker that tests kill. It is restarted before each test, with the files of the previous test."""
     properties = {
         "max.records.per.batch": str(SINK_BATCH),
         "task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}",
@@ -47,17 +47,17 @@ def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A large transfer that is in progress when the test starts."""
-    if not mortal.alive:
-        mortal.start()
-    pipe = Pipe(mortal, tmp_path, padding=PADDING)
+def large_pipe(killable_worker: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
+    """Start a large transfer, which is in progress when the test begins."""
+    if not killable_worker.alive:
+        killable_worker.start()
+    pipe = Pipe(killable_worker, tmp_path, padding=PADDING)
     create_topic(kafka.bootstrap, pipe.topic)
     pipe.write(LINES)
     pipe.create()
     pipe.wait_until_begun()
     yield pipe
-    if mortal.alive:
+    if killable_worker.alive:
         pipe.delete()
     pipe.source_file.unlink()
     pipe.sink_file.unlink(missing_ok=True)
@@ -67,37 +67,37 @@ def is_in_progress(pipe: Pipe) -> bool:
     return 0 < pipe.sink_size() < pipe.source_file.stat().st_size
 
 
-def test_killed_jvm_is_reported_and_recovered(large: Pipe) -> None:
-    worker = large.worker
+def test_killed_jvm_is_reported_and_recovered(large_pipe: Pipe) -> None:
+    worker = large_pipe.worker
     jvm = worker.jvm()
     assert jvm is not None
     jvm.kill()
-    assert is_in_progress(large)
-    for name in (large.source, large.sink):
+    assert is_in_progress(large_pipe)
+    for name in (large_pipe.source, large_pipe.sink):
         worker.wait_for_states(name, ["RUNNING", "FAILED"])
         assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
-    large.wait_until_running()
-    large.wait_until_through()
-    assert large.assert_at_least_once() <= SOURCE_BATCH + SINK_BATCH
-    assert large.states() == [*RUNNING, *RUNNING]
+    large_pipe.wait_until_running()
+    large_pipe.wait_until_through()
+    assert large_pipe.assert_at_least_once() <= SOURCE_BATCH + SINK_BATCH
+    assert large_pipe.states() == [*RUNNING, *RUNNING]
 
 
-def test_killed_worker_recovers_its_connectors_and_all_records(large: Pipe, kafka: Broker) -> None:
-    worker = large.worker
-    left = worker.kill()
-    assert is_in_progress(large)
-    assert any(is_jvm(process) for process in left)
-    _, alive = psutil.wait_procs(left, timeout=10)
+def test_killed_worker_recovers_its_connectors_and_all_records(large_pipe: Pipe, kafka: Broker) -> None:
+    worker = large_pipe.worker
+    processes = worker.kill()
+    assert is_in_progress(large_pipe)
+    assert any(is_jvm(process) for process in processes)
+    _, alive = psutil.wait_procs(processes, timeout=10)
     assert not alive, "processes of the killed worker must not write at the same time as the next worker"
-    unstored = count_records(kafka, large.topic) - stored_position(large) // LINE_BYTES
+    unstored = count_records(kafka, large_pipe.topic) - stored_position(large_pipe) // LINE_BYTES
     assert 0 <= unstored <= SOURCE_BATCH
     worker.start()
-    assert {large.source, large.sink} <= set(worker.get("/connectors").body)
-    large.wait_until_through()
-    large.wait_until_running()
-    sent_twice = count_records(kafka, large.topic) - LINES
+    assert {large_pipe.source, large_pipe.sink} <= set(worker.get("/connectors").body)
+    large_pipe.wait_until_through()
+    large_pipe.wait_until_running()
+    sent_twice = count_records(kafka, large_pipe.topic) - LINES
     assert sent_twice == unstored
-    assert large.assert_at_least_once() <= sent_twice + SINK_BATCH
+    assert large_pipe.assert_at_least_once() <= sent_twice + SINK_BATCH
 
 
 def count_records(kafka: Broker, topic: str) -> int:
@@ -126,13 +126,13 @@ def is_jvm(process: psutil.Process) -> bool:
         return True  # has already exited
 
 
-def test_sigterm_stops_in_time_and_next_start_continues(large: Pipe) -> None:
-    worker = large.worker
+def test_sigterm_stops_in_time_and_next_start_continues(large_pipe: Pipe) -> None:
+    worker = large_pipe.worker
     assert worker.end(GRACEFUL_S + 15) == 0
-    assert is_in_progress(large)
+    assert is_in_progress(large_pipe)
     assert worker.tree() == []
     worker.start()
-    large.wait_until_through()
-    large.wait_until_running()
-    assert large.assert_at_least_once() == 0
-    assert large.is_through_exactly()
+    large_pipe.wait_until_through()
+    large_pipe.wait_until_running()
+    assert large_pipe.assert_at_least_once() == 0
+    assert large_pipe.is_through_exactly()

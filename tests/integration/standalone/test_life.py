@@ -1,4 +1,4 @@
-"""Lifecycle of connectors over REST while records flow. Mirrors ConnectWorkerIntegrationTest, KIP-875, KIP-980."""
+"""Tests for the lifecycle of connectors over REST. Mirrors ConnectWorkerIntegrationTest, KIP-875 and KIP-980."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def test_paused_source_sends_records_after_resume(pipe: Pipe, worker: WorkerProc
 
 
 def wait_for_other_source(worker: WorkerProcess, pipe: Pipe) -> None:
-    """Wait until another source has read the same file, so that a paused one would have sent records, too."""
-    other = f"{pipe.source}-other"
+    """Wait until another source has read the same file, so that a running source would also have sent records."""
+    other_source = f"{pipe.source}-other"
     topic = f"{pipe.topic}-other"
     sink_file = pipe.sink_file.with_suffix(".other")
-    worker.create(other, {**pipe.source_config, "name": other, "topic": topic})
-    sink = {**pipe.sink_config, "name": f"{other}-sink", "topics": topic, "file": str(sink_file)}
+    worker.create(other_source, {**pipe.source_config, "name": other_source, "topic": topic})
+    sink = {**pipe.sink_config, "name": f"{other_source}-sink", "topics": topic, "file": str(sink_file)}
     worker.create(sink["name"], sink)
     size = pipe.source_file.stat().st_size
     worker.wait_until(
         "the other source had read the file", lambda: sink_file.exists() and sink_file.stat().st_size == size
     )
-    for name in (other, sink["name"]):
+    for name in (other_source, sink["name"]):
         assert worker.delete(f"/connectors/{name}").status == 204
 
 
@@ -95,8 +95,8 @@ def test_source_keeps_its_position_when_its_topic_changes(
     create_topic(kafka.bootstrap, topic)
     changed = worker.put(f"/connectors/{pipe.source}/config", {**pipe.source_config, "topic": topic})
     assert (changed.status, changed.body["config"]["topic"]) == (200, topic)
-    both = {**pipe.sink_config, "topics": f"{pipe.topic},{topic}"}
-    assert worker.put(f"/connectors/{pipe.sink}/config", both).status == 200
+    sink_config = {**pipe.sink_config, "topics": f"{pipe.topic},{topic}"}
+    assert worker.put(f"/connectors/{pipe.sink}/config", sink_config).status == 200
     both_topics = {pipe.source: {"topics": [pipe.topic, topic]}}
 
     def has_both_topics() -> bool:
@@ -105,7 +105,7 @@ def test_source_keeps_its_position_when_its_topic_changes(
 
     worker.wait_until("both topics are listed", has_both_topics)
     pipe.wait_until_through()
-    assert pipe.assert_at_least_once() == 0, "the new task did not continue at the position of the old one"
+    assert pipe.assert_at_least_once() == 0, "the new task must continue at the position of the old task"
     assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
     worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])  # no records are in flight
     assert worker.put(f"/connectors/{pipe.source}/topics/reset").status == 200
@@ -117,7 +117,7 @@ def test_source_keeps_its_position_when_its_topic_changes(
     [
         pytest.param("", 204, id="the connector alone"),
         pytest.param("?includeTasks=true", 202, id="with its tasks"),
-        pytest.param("?includeTasks=true&onlyFailed=true", 202, id="only what has failed"),
+        pytest.param("?includeTasks=true&onlyFailed=true", 202, id="only failed instances"),
     ],
 )
 def test_restart_neither_repeats_nor_loses_records(

@@ -1,4 +1,4 @@
-"""`GET /metrics` of a real worker while lines flow through a pipe. Source: ConnectMetricsRegistry."""
+"""Tests for `GET /metrics` of a real worker while lines flow through a pipe. Source: ConnectMetricsRegistry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) 
         tasks = httpx2.get(f"{worker.url}/connectors/{pipe.sink}/series").json()["tasks"]
         return any(rate for each in tasks for rate in each["records_per_second"])
 
-    worker.wait_until("its records were sampled", is_sampled)
+    worker.wait_until("the records were sampled", is_sampled)
     assert metrics.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1
     assert metrics.label_of("kafka_connect_connector_metrics", "connector_class", connector=pipe.source) == {
         "org.apache.kafka.connect.file.FileStreamSourceConnector"

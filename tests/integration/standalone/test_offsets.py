@@ -1,4 +1,4 @@
-"""Offsets of files over REST: KIP-875, OffsetsApiIntegrationTest, on a real broker."""
+"""Tests for offsets of files over REST on a real broker. Mirrors KIP-875 and OffsetsApiIntegrationTest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.spark.pipe import Pipe
 
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
-LINE = 84
+LINE_BYTES = 84
 
 
 def read_offsets(pipe: Pipe, name: str) -> list[Any]:
@@ -54,14 +54,14 @@ def read_output(pipe: Pipe) -> list[str]:
 
 
 @pytest.fixture
-def ten(pipe: Pipe) -> Pipe:
-    """A pipe that has transferred ten lines."""
+def used_pipe(pipe: Pipe) -> Pipe:
+    """Return a pipe that has transferred ten lines."""
     pipe.write(10)
     pipe.worker.wait_until("ten lines were transferred", pipe.is_through_exactly)
     pipe.worker.wait_until(
         "both connectors had stored their offsets",
         lambda: (
-            read_offsets(pipe, pipe.source) == source_at(pipe, 10 * LINE)
+            read_offsets(pipe, pipe.source) == source_at(pipe, 10 * LINE_BYTES)
             and read_offsets(pipe, pipe.sink) == sink_at(pipe, 10)
         ),
     )
@@ -76,41 +76,46 @@ def resume_connector(pipe: Pipe, name: str) -> None:
     assert pipe.worker.put(f"/connectors/{name}/resume").status == 202
 
 
-def test_source_and_sink_continue_at_altered_offsets(ten: Pipe) -> None:
-    for name in (ten.source, ten.sink):
-        stop_connector(ten, name)  # immediately afterwards, because a standalone worker waits for the tasks
-        pairs = source_at(ten, 5 * LINE) if name == ten.source else sink_at(ten, "8")
-        assert patch_offsets(ten, name, pairs) == Answer(200, {"message": ALTERED})
-    assert read_offsets(ten, ten.source) == source_at(ten, 5 * LINE)
-    assert read_offsets(ten, ten.sink) == sink_at(ten, 8)
-    for name in (ten.source, ten.sink):
-        resume_connector(ten, name)
-    wanted = format_lines(*range(10), 8, 9, *range(5, 10))
-    ten.worker.wait_until("the sink repeated the lines", lambda: read_output(ten) == wanted)
-    ten.wait_until_running()
+def test_source_and_sink_continue_at_altered_offsets(used_pipe: Pipe) -> None:
+    for name in (used_pipe.source, used_pipe.sink):
+        # The request to alter offsets may follow immediately, because a standalone worker waits for the tasks to stop.
+        stop_connector(used_pipe, name)
+        pairs = source_at(used_pipe, 5 * LINE_BYTES) if name == used_pipe.source else sink_at(used_pipe, "8")
+        assert patch_offsets(used_pipe, name, pairs) == Answer(200, {"message": ALTERED})
+    assert read_offsets(used_pipe, used_pipe.source) == source_at(used_pipe, 5 * LINE_BYTES)
+    assert read_offsets(used_pipe, used_pipe.sink) == sink_at(used_pipe, 8)
+    for name in (used_pipe.source, used_pipe.sink):
+        resume_connector(used_pipe, name)
+    expected = format_lines(*range(10), 8, 9, *range(5, 10))
+    used_pipe.worker.wait_until("the sink repeated the lines", lambda: read_output(used_pipe) == expected)
+    used_pipe.wait_until_running()
 
 
 def test_reset_offsets_are_empty_and_reprocessed_after_resume(
-    ten: Pipe,
+    used_pipe: Pipe,
 ) -> None:
-    for name in (ten.source, ten.sink):
-        stop_connector(ten, name)
-        assert [reset_offsets(ten, name) for _ in range(2)] == [Answer(200, {"message": RESET})] * 2
-        assert read_offsets(ten, name) == []
-    resume_connector(ten, ten.sink)
-    ten.worker.wait_until(
-        "all lines were repeated", lambda: read_output(ten) == format_lines(*range(10), *range(10))
+    for name in (used_pipe.source, used_pipe.sink):
+        stop_connector(used_pipe, name)
+        assert [reset_offsets(used_pipe, name) for _ in range(2)] == [Answer(200, {"message": RESET})] * 2
+        assert read_offsets(used_pipe, name) == []
+    resume_connector(used_pipe, used_pipe.sink)
+    used_pipe.worker.wait_until(
+        "all lines were repeated",
+        lambda: read_output(used_pipe) == format_lines(*range(10), *range(10)),
     )
-    resume_connector(ten, ten.source)
-    wanted = format_lines(*range(10), *range(10), *range(10))
-    ten.worker.wait_until("all lines were repeated again", lambda: read_output(ten) == wanted)
+    resume_connector(used_pipe, used_pipe.source)
+    expected = format_lines(*range(10), *range(10), *range(10))
+    used_pipe.worker.wait_until("all lines were repeated again", lambda: read_output(used_pipe) == expected)
 
 
-def test_null_offset_deletes_stored_and_committed_offsets(ten: Pipe) -> None:
-    for name, pairs in ((ten.source, source_at(ten, None)), (ten.sink, sink_at(ten, None))):
-        stop_connector(ten, name)
-        assert patch_offsets(ten, name, pairs) == Answer(200, {"message": ALTERED})
-        assert read_offsets(ten, name) == []
+def test_null_offset_deletes_stored_and_committed_offsets(used_pipe: Pipe) -> None:
+    for name, pairs in (
+        (used_pipe.source, source_at(used_pipe, None)),
+        (used_pipe.sink, sink_at(used_pipe, None)),
+    ):
+        stop_connector(used_pipe, name)
+        assert patch_offsets(used_pipe, name, pairs) == Answer(200, {"message": ALTERED})
+        assert read_offsets(used_pipe, name) == []
 
 
 @pytest.mark.parametrize(
@@ -162,43 +167,54 @@ def test_offsets_of_source_without_file_cannot_be_altered(worker: WorkerProcess)
     )
 
 
-def test_altering_sink_offsets_with_active_members_returns_500(ten: Pipe, kafka: Broker) -> None:
-    stop_connector(ten, ten.sink)
-    zombie = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"connect-{ten.sink}"})
-    zombie.subscribe([ten.topic])
+def test_altering_sink_offsets_with_active_members_returns_500(used_pipe: Pipe, kafka: Broker) -> None:
+    stop_connector(used_pipe, used_pipe.sink)
+    zombie = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"connect-{used_pipe.sink}"})
+    zombie.subscribe([used_pipe.topic])
 
     def has_joined() -> bool:
         zombie.poll(0.1)
         return bool(zombie.assignment())
 
-    ten.worker.wait_until("the zombie was in the group", has_joined)
-    for response, what in (
-        (patch_offsets(ten, ten.sink, sink_at(ten, 1)), "alter"),
-        (reset_offsets(ten, ten.sink), "reset"),
+    used_pipe.worker.wait_until("the zombie was in the group", has_joined)
+    for response, operation in (
+        (
+            patch_offsets(used_pipe, used_pipe.sink, sink_at(used_pipe, 1)),
+            "alter",
+        ),
+        (reset_offsets(used_pipe, used_pipe.sink), "reset"),
     ):
         assert response == error_response(
             500,
-            f"Failed to {what} consumer group offsets for connector {ten.sink} either because its tasks haven't "
-            f"stopped completely yet or the connector was resumed before the request to {what} its offsets could be "
-            "successfully completed. If the connector is in a stopped state, this operation can be safely retried. If "
-            "it doesn't eventually succeed, the Connect cluster may need to be restarted to get rid of the zombie sink "
-            "tasks.",
+            f"Failed to {operation} consumer group offsets for connector {used_pipe.sink} either because its tasks "
+            "haven't stopped completely yet or the connector was resumed before the request to "
+            f"{operation} its offsets could be successfully completed. If the connector is in a "
+            "stopped state, this operation can be safely retried. If it doesn't eventually "
+            "succeed, the Connect cluster may need to be restarted to get rid of the zombie sink tasks.",
         )
     zombie.close()
-    assert patch_offsets(ten, ten.sink, sink_at(ten, 1)) == Answer(200, {"message": ALTERED})
+    assert patch_offsets(used_pipe, used_pipe.sink, sink_at(used_pipe, 1)) == Answer(
+        200, {"message": ALTERED}
+    )
 
 
-def test_offset_requests_for_missing_and_running_connectors_fail(ten: Pipe) -> None:
-    worker = ten.worker
+def test_offset_requests_for_missing_and_running_connectors_fail(used_pipe: Pipe) -> None:
+    worker = used_pipe.worker
     not_found = error_response(404, "Connector nobody not found")
     assert worker.get("/connectors/nobody/offsets") == not_found
-    assert patch_offsets(ten, "nobody", sink_at(ten, 1)) == not_found
-    assert reset_offsets(ten, "nobody") == not_found
-    for name, pairs in ((ten.source, source_at(ten, 0)), (ten.sink, sink_at(ten, 0))):
-        for response in (patch_offsets(ten, name, pairs), reset_offsets(ten, name)):
+    assert patch_offsets(used_pipe, "nobody", sink_at(used_pipe, 1)) == not_found
+    assert reset_offsets(used_pipe, "nobody") == not_found
+    for name, pairs in (
+        (used_pipe.source, source_at(used_pipe, 0)),
+        (used_pipe.sink, sink_at(used_pipe, 0)),
+    ):
+        for response in (
+            patch_offsets(used_pipe, name, pairs),
+            reset_offsets(used_pipe, name),
+        ):
             assert response.status == 400
             assert response.body["message"].startswith("Connectors must be in the STOPPED state before")
-    assert worker.delete(f"/connectors/{ten.source}").status == 204
-    assert worker.get(f"/connectors/{ten.source}/offsets").status == 404
-    worker.create(ten.source, ten.source_config, initial_state="STOPPED")
-    assert read_offsets(ten, ten.source) == source_at(ten, 10 * LINE)
+    assert worker.delete(f"/connectors/{used_pipe.source}").status == 204
+    assert worker.get(f"/connectors/{used_pipe.source}/offsets").status == 404
+    worker.create(used_pipe.source, used_pipe.source_config, initial_state="STOPPED")
+    assert read_offsets(used_pipe, used_pipe.source) == source_at(used_pipe, 10 * LINE_BYTES)

@@ -1,4 +1,4 @@
-"""A worker starts with the data directory, offsets, plugins lock and plugin of an older version of Kraal.
+"""Tests that a worker starts with the data directory, offsets, plugins lock and plugin of an older Kraal version.
 
 `tests/golden/worker/0.1.0` was written by Kraal 0.1.0, before its modules were moved. It contains the files of a worker
 with three connectors, a plugins lock with the wheel of a connector created by `kraal new`, and the names of all metrics
@@ -20,7 +20,7 @@ from kraal.testing.process import WorkerProcess
 
 pytestmark = pytest.mark.ci
 
-LEFT = Path(__file__).parents[2] / "golden" / "worker" / "0.1.0"
+OLD_WORKER = Path(__file__).parents[2] / "golden" / "worker" / "0.1.0"
 
 
 def read_values(kafka: Broker, topic: str) -> list[bytes | None]:
@@ -34,9 +34,9 @@ def read_states(worker: WorkerProcess, connector: str) -> list[str]:
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker in a copy of the directory; `lines.txt` has a line that the old worker had not read."""
+    """Run a worker in a copy of the directory, with a line in `lines.txt` that the old worker has not read."""
     home = tmp_path / "home"
-    shutil.copytree(LEFT, home)
+    shutil.copytree(OLD_WORKER, home)
     (home / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
     process = WorkerProcess(
         home, kafka.bootstrap, properties={"kraal.plugins.lock": str(home / "plugins.lock")}
@@ -62,10 +62,10 @@ def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) ->
         },
     )
     assert created.status == 201, created.body
-    wanted = {"lines": "RUNNING", "out": "RUNNING", "paused": "PAUSED", "numbers": "RUNNING"}
+    expected = {"lines": "RUNNING", "out": "RUNNING", "paused": "PAUSED", "numbers": "RUNNING"}
     worker.wait_until(
         "all states are as before",
-        lambda: all(read_states(worker, name) == [wanted[name]] * 2 for name in wanted),
+        lambda: all(read_states(worker, name) == [expected[name]] * 2 for name in expected),
     )
     target = worker.directory / "out.txt"
     worker.wait_until(
@@ -80,4 +80,4 @@ def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) ->
     assert "kraal.engine" in changed.body
     text = httpx2.get(f"{worker.url}/metrics", trust_env=False).text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    assert set((LEFT / "metrics.txt").read_text().split()) - names == set()
+    assert set((OLD_WORKER / "metrics.txt").read_text().split()) - names == set()

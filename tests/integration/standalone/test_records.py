@@ -1,4 +1,4 @@
-"""Transforms, bad records and dead letters over REST, with real converters. Mirrors ErrorHandlingIntegrationTest."""
+"""Tests for transforms, bad records and dead letters over REST. Mirrors ErrorHandlingIntegrationTest."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ TRANSFORMS = "org.apache.kafka.connect.transforms"
 
 @pytest.fixture
 def name(worker: WorkerProcess) -> Iterator[str]:
-    """The name of a connector and its topic; the connector is deleted after the test."""
+    """Return the name of a connector and its topic. The connector is deleted after the test."""
     name = f"rec-{uuid.uuid4().hex[:8]}"
     yield name
     worker.ask("DELETE", f"/connectors/{name}")
 
 
-def produce(kafka: Broker, topic: str, values: Sequence[bytes | None], **more: Any) -> None:
+def produce(kafka: Broker, topic: str, values: Sequence[bytes | None], **options: Any) -> None:
     producer = ck.Producer({"bootstrap.servers": kafka.bootstrap})
     for value in values:
-        producer.produce(topic, value, partition=0, **more)
+        producer.produce(topic, value, partition=0, **options)
     assert producer.flush(30) == 0
 
 
@@ -180,31 +180,35 @@ def test_bad_record_of_sink_becomes_dead_letter(
 
 def check_error(headers: Sequence[tuple[str, bytes]]) -> None:
     """Check that the message is Java's, and that the stack trace contains the parser's reason and position."""
-    (message, refused), (stacktrace, stack) = headers
+    (message, java_message), (stacktrace, stack) = headers
     assert (message, stacktrace) == (
         "__connect.errors.exception.message",
         "__connect.errors.exception.stacktrace",
     )
-    assert refused == b"Converting byte[] to Kafka Connect data failed due to serialization error: "
+    assert java_message == b"Converting byte[] to Kafka Connect data failed due to serialization error: "
     reason = b"JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
     assert b"\nCaused by: json.decoder." + reason in stack
 
 
 def check_replayed(letters: Sequence[Any]) -> None:
     """Check that the second letter is a replay of the first."""
-    first, again = letters
-    assert (again.key(), again.value(), again.timestamp()) == (first.key(), first.value(), first.timestamp())
-    assert again.headers()[0] == ("own", b"\x01")
+    first, replayed = letters
+    assert (replayed.key(), replayed.value(), replayed.timestamp()) == (
+        first.key(),
+        first.value(),
+        first.timestamp(),
+    )
+    assert replayed.headers()[0] == ("own", b"\x01")
     headers = [dict(letter.headers()) for letter in letters]
-    assert [each.pop("__connect.errors.offset") for each in headers] == [b"1", b"4"]
-    assert len(again.headers()) == len(first.headers()) == 11
+    assert [header.pop("__connect.errors.offset") for header in headers] == [b"1", b"4"]
+    assert len(replayed.headers()) == len(first.headers()) == 11
 
 
 def show_and_replay_over_rest(worker: WorkerProcess, name: str, dead: str) -> None:
-    """Read both letters over REST, of which `kraal dlq` has replayed the first, and replay the second."""
+    """Read both letters over REST, and replay the second. `kraal dlq` has already replayed the first."""
     path = f"/connectors/{name}/dead-letters"
     body = worker.get(path).body
-    assert [(each["offset"], each["error"]["offset"]) for each in body["shown"]] == [(1, 4), (0, 1)]
+    assert [(letter["offset"], letter["error"]["offset"]) for letter in body["shown"]] == [(1, 4), (0, 1)]
     assert (body["letters"], body["left_to_replay"], body["shown"][0]["value"]) == (2, 1, "{no json")
     replayed = worker.post(f"{path}/replay", {"limit": 1}).body
     assert replayed["targets"] == [{"partition": 0, "offset": 1, "to_topic": name, "to_partition": 0}]
@@ -216,18 +220,18 @@ def show_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) 
 
     def dlq(*arguments: str) -> str:
         env = {"KRAAL_URL": worker.url, "KRAAL_BOOTSTRAP_SERVERS": kafka.bootstrap}
-        done = CliRunner().invoke(main, ["dlq", *arguments], env=env)
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        result = CliRunner().invoke(main, ["dlq", *arguments], env=env)
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
-    (row,) = [each for each in json.loads(dlq("ls", "-o", "json")) if each["connector"] == name]
+    (row,) = [entry for entry in json.loads(dlq("ls", "-o", "json")) if entry["connector"] == name]
     assert row == {"connector": name, "topic": dead, "letters": 1, "left_to_replay": 1}
-    shown = json.loads(dlq("show", name, "--json"))
-    assert (shown["key"], shown["value"], shown["error"]["offset"]) == ("k", "{no json", 1)
+    letter = json.loads(dlq("show", name, "--json"))
+    assert (letter["key"], letter["value"], letter["error"]["offset"]) == ("k", "{no json", 1)
     assert dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead}-0@0 -> {name}-0"
     assert dlq("replay", name) == f"1 dead letter from {dead} written to {name}\n"
-    one = ("--topic", "--allow-topic", name, "--partition", "0", "--offset", "0", "--dry-run")
-    assert dlq("replay", dead, *one).count("->") == 1
+    first_record = ("--topic", "--allow-topic", name, "--partition", "0", "--offset", "0", "--dry-run")
+    assert dlq("replay", dead, *first_record).count("->") == 1
     with Kafka({"bootstrap.servers": kafka.bootstrap}) as letters:
         assert letters.compacted_topics([name, dead]) == set()
 

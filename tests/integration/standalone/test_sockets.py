@@ -1,4 +1,4 @@
-"""A worker listens only on loopback and only on expected ports (DESIGN.md, "Closed by default")."""
+"""Tests that a worker listens only on loopback and only on expected ports (DESIGN.md, "Closed by default")."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def find_listening_sockets(worker: WorkerProcess) -> dict[str, list[tuple[str, i
     jvm = worker.jvm()
     for process in worker.tree():
         role = "worker" if process.pid == worker.pid else "jvm" if process == jvm else "python"
-        for each in process.net_connections("inet"):
-            if each.status == psutil.CONN_LISTEN:
-                sockets[role].append((each.laddr.ip, each.laddr.port))
+        for connection in process.net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                sockets[role].append((connection.laddr.ip, connection.laddr.port))
     return dict(sockets)
 
 
@@ -27,8 +27,12 @@ def test_process_tree_listens_only_on_expected_loopback_ports(pipe: Pipe) -> Non
     pipe.write(10_000)  # also uses Spark's Python workers
     worker.wait_until("all lines were transferred", pipe.is_through_exactly)
     sockets = find_listening_sockets(worker)
-    assert {ip for each in sockets.values() for ip, _ in each} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert {ip for addresses in sockets.values() for ip, _ in addresses} <= {
+        "127.0.0.1",
+        "::1",
+        "::ffff:127.0.0.1",
+    }
     rest = int(worker.url.rpartition(":")[2])
     assert rest in {port for _, port in sockets["worker"]}
-    assert len(sockets["worker"]) == 2, "REST, and PySpark's accumulators"
-    assert len(sockets["jvm"]) == 3, "py4j, Spark's driver, its blocks"
+    assert len(sockets["worker"]) == 2, "REST and PySpark's accumulators"
+    assert len(sockets["jvm"]) == 3, "py4j, Spark's driver and its block manager"

@@ -1,4 +1,4 @@
-"""A streaming-only format: pause, resume, offsets over REST, and a killed worker lose no records."""
+"""Tests that a stream-only format loses no records when it is paused, resumed, altered over REST, or killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def read_values(kafka: Broker) -> list[int]:
     values: list[int] = []
     while len(values) < end:
         values += [
-            json.loads(each.value() or b"")["value"] for each in consumer.consume(end, 5) if not each.error()
+            json.loads(message.value() or b"")["value"]
+            for message in consumer.consume(end, 5)
+            if not message.error()
         ]
     consumer.close()
     return sorted(values)
@@ -47,12 +49,12 @@ def wait_for_batches(worker: WorkerProcess, batches: int = 2) -> None:
 
 @pytest.mark.slow
 def test_stream_survives_pause_kill_and_restart(
-    own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
+    make_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
     config = example("spark-source-rate", {"checkpoint.location": str(checkpoint)})
     create_topic(kafka.bootstrap, NAME)
-    worker = own_worker()
+    worker = make_worker()
     worker.start()
     worker.create(NAME, {"name": NAME, **config})
     worker.wait_for_states(NAME, RUNNING)
@@ -78,9 +80,9 @@ def test_stream_survives_pause_kill_and_restart(
     values = read_values(kafka)
     assert sorted(set(values)) == list(range(values[-1] + 1))
 
-    refused = worker.delete(f"/connectors/{NAME}/offsets")
-    assert refused.status == 400
-    assert f"delete {checkpoint} first" in refused.body["message"]
+    response = worker.delete(f"/connectors/{NAME}/offsets")
+    assert response.status == 400
+    assert f"delete {checkpoint} first" in response.body["message"]
     checkpoint.rename(tmp_path / "old")
     assert worker.delete(f"/connectors/{NAME}/offsets").status == 200
     assert worker.put(f"/connectors/{NAME}/resume").status == 202

@@ -1,4 +1,4 @@
-"""A worker with a config provider: resolved values are used, but never stored, logged or returned.
+"""Tests that values resolved by a config provider are used, but never stored, logged or returned.
 
 Only the worker's user can access its files, regardless of the umask.
 """
@@ -26,16 +26,16 @@ def list_accessible(path: Path) -> list[Path]:
     """Return the paths in a directory that others can access; a directory of mode 0700 protects its contents."""
     if not stat.S_IMODE(path.lstat().st_mode) & 0o077:
         return []
-    below = sorted(path.iterdir()) if path.is_dir() else []
-    return [path, *(path_below for each in below for path_below in list_accessible(each))]
+    children = sorted(path.iterdir()) if path.is_dir() else []
+    return [path, *(path_below for child in children for path_below in list_accessible(child))]
 
 
 def test_resolved_values_appear_only_where_they_are_used(
-    own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
+    make_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secrets" / "p.properties"
     secret.parent.mkdir()
-    worker = own_worker(
+    worker = make_worker(
         properties={
             "config.providers": "file",
             "config.providers.file.class": "FileConfigProvider",
@@ -49,26 +49,26 @@ def test_resolved_values_appear_only_where_they_are_used(
     create_topic(kafka.bootstrap, pipe.topic)
     data = Path(f"{worker.offset_file}.kraal")
     data.mkdir(mode=0o755)
-    before = os.umask(0)
+    old_umask = os.umask(0)
     try:
         worker.start()
     finally:
-        os.umask(before)
-    written = {
+        os.umask(old_umask)
+    config = {
         **pipe.source_config,
         "file": f"${{file:{secret}:file}}",
         "topic": f"${{file:{secret}:topic}}",
         "some.password": f"${{file:{secret}:password}}",
     }
-    worker.create(pipe.source, written)
+    worker.create(pipe.source, config)
     worker.create(pipe.sink, pipe.sink_config)
     worker.wait_until("all lines were transferred", pipe.is_through_exactly)
 
-    assert worker.get(f"/connectors/{pipe.source}/config").body == written
+    assert worker.get(f"/connectors/{pipe.source}/config").body == config
     [task] = worker.get(f"/connectors/{pipe.source}/tasks").body
-    assert (task["config"]["file"], task["config"]["topic"]) == (written["file"], written["topic"])
+    assert (task["config"]["file"], task["config"]["topic"]) == (config["file"], config["topic"])
     checked = worker.put(
-        "/connector-plugins/FileStreamSource/config/validate", {**written, "tasks.max": PASSWORD}
+        "/connector-plugins/FileStreamSource/config/validate", {**config, "tasks.max": PASSWORD}
     )
     assert PASSWORD not in json.dumps(checked.body)
 
@@ -88,5 +88,5 @@ def test_resolved_values_appear_only_where_they_are_used(
     assert worker.end() == 0
 
     assert PASSWORD not in worker.log_text()
-    kept = [path for path in data.rglob("*") if path.is_file()]
-    assert [path for path in kept if PASSWORD.encode() in path.read_bytes()] == []
+    files = [path for path in data.rglob("*") if path.is_file()]
+    assert [path for path in files if PASSWORD.encode() in path.read_bytes()] == []

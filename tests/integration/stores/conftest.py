@@ -1,4 +1,4 @@
-"""Stores on Kafka, with a new topic for each test."""
+"""Fixtures: stores on Kafka, with a new topic for each test."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kraal.kafka.topics import TopicAdmin
 from tests.fakes.kafka.internal_topics import options, topic_admin
 
 MakeLog = Callable[..., KafkaLog]
-"""Creates a log of a topic that is closed after the test: `make_log(topic, in_transactions=False)`."""
+"""Creates the log of a topic: `make_log(topic, in_transactions=False)`. The log is closed after the test."""
 
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[TopicAdmin]:
-    """An admin client."""
+    """Return an admin client."""
     with topic_admin(bootstrap) as client:
         yield client
 
 
 @pytest.fixture
 def make_log(admin: TopicAdmin, bootstrap: str) -> Iterator[MakeLog]:
-    """Creates the log of a worker."""
+    """Yield a function that creates the log of a worker."""
     with ExitStack() as stack:
 
         def make(topic: str, *, in_transactions: bool = False) -> KafkaLog:

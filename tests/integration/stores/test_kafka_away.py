@@ -1,4 +1,4 @@
-"""Stores while their broker is unavailable, hangs, restarts and compacts; the tests build on each other."""
+"""Tests for stores while their broker is unavailable, hangs, restarts and compacts; the tests build on each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.fakes.kafka.internal_topics import internal_topic, options
 pytestmark = pytest.mark.ci
 
 TIMEOUT_S = 1.0
-BOUND_S = 3 * TIMEOUT_S + 20
+MAX_CALL_S = 3 * TIMEOUT_S + 20
 """Maximum duration of a call, which sends several requests, on a slow machine."""
 X = ConnectorName("x")
 P = SourcePartition.of({"filename": "/a"})
@@ -33,7 +33,7 @@ P = SourcePartition.of({"filename": "/a"})
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that is not started and compacts immediately."""
+    """Return a broker that is not started, and that compacts immediately."""
     quick = {
         "log.cleaner.backoff.ms": "100",
         "log.cleaner.min.cleanable.ratio": "0.01",
@@ -53,7 +53,7 @@ def admin(broker: Broker) -> Iterator[TopicAdmin]:
 
 @pytest.fixture(scope="module")
 def log(broker: Broker, admin: TopicAdmin) -> Iterator[KafkaLog]:
-    """A log that is created while the broker is down."""
+    """Create a log while the broker is down."""
     log = KafkaLog(
         "away-configs",
         options(broker.bootstrap),
@@ -92,9 +92,9 @@ CONFIG = Entry("connector-a", b'{"properties":{}}')
 
 @contextmanager
 def time_limit() -> Iterator[None]:
-    begun = time.monotonic()
+    start_s = time.monotonic()
     yield
-    assert time.monotonic() - begun < BOUND_S
+    assert time.monotonic() - start_s < MAX_CALL_S
 
 
 def assert_fails(call: Callable[[], object], match: str) -> None:
@@ -136,7 +136,7 @@ def assert_all_calls_succeed(log: Log, offsets: KafkaOffsets) -> list[Record]:
 
 
 def retry_within(seconds: float, call: Callable[[], object]) -> object:
-    """Retry a call until it succeeds, like the actors."""
+    """Retry a call until it succeeds, as actors do."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -203,13 +203,11 @@ def test_compaction_leaves_gaps(broker: Broker, admin: TopicAdmin) -> None:
         log.append([Entry(f"connector-{number % 3}", b"%d" % number)])
     deadline = time.monotonic() + 60
     while True:
-        log.append(
-            [Entry("connector-last", b"")]
-        )  # a segment is rolled when a record is written after its time
+        log.append([Entry("connector-last", b"")])  # a write after `segment.ms` rolls the segment
         fresh = make()
         records = read_all(fresh)
-        old = [record for record in records if record.key != "connector-last"]
-        if [(record.offset, record.value) for record in old] == [(17, b"17"), (18, b"18"), (19, b"19")]:
+        compacted = [record for record in records if record.key != "connector-last"]
+        if [(record.offset, record.value) for record in compacted] == [(17, b"17"), (18, b"18"), (19, b"19")]:
             break
         fresh.close()
         assert time.monotonic() < deadline

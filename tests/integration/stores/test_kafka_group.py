@@ -1,4 +1,4 @@
-"""KafkaGroup on a real broker: leader, assignments, and detection of changes."""
+"""Tests for KafkaGroup on a real broker: leader, assignments, and detection of changes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, 
 
 pytestmark = pytest.mark.ci
 
-Add = Callable[..., KafkaMember]
+AddMember = Callable[..., KafkaMember]
 NOTICE_S = 0.5
 """Maximum time until a member notices a rebalance; see `kraal.kafka.group_coordinator`."""
 SLACK_S = 3.0
-"""For a busy machine."""
+"""Tolerance for a busy machine."""
 
 
 @pytest.fixture
-def add(bootstrap: str) -> Iterator[Add]:
+def add_member(bootstrap: str) -> Iterator[AddMember]:
     """Return a function that adds a member to a group of this test."""
     group_id = f"group-{uuid.uuid4().hex[:8]}"
     members: list[KafkaMember] = []
@@ -44,8 +44,8 @@ def add(bootstrap: str) -> Iterator[Add]:
         yield make
 
 
-def add_members(add: Add, count: int) -> list[KafkaMember]:
-    members = [add() for _ in range(count)]
+def add_members(add_member: AddMember, count: int) -> list[KafkaMember]:
+    members = [add_member() for _ in range(count)]
     generation = 0
     while not all(len(m.hooks.joins) and len(read_assigned_tasks(members)) == count for m in members):
         generation = await_round(members, generation)
@@ -61,14 +61,14 @@ def describe(bootstrap: str, group_id: str) -> Any:
     """Describe the group; kafka-python's own method only supports consumer groups."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        sent = admin._manager.run(admin._manager.send, DescribeGroupsRequest(groups=[group_id]))
-        return sent.groups[0]
+        response = admin._manager.run(admin._manager.send, DescribeGroupsRequest(groups=[group_id]))
+        return response.groups[0]
     finally:
         admin.close()
 
 
-def test_single_member_is_leader(add: Add) -> None:
-    member = add()
+def test_single_member_is_leader(add_member: AddMember) -> None:
+    member = add_member()
     await_round([member], 0)
     assert member.is_leader
     [join] = member.hooks.joins
@@ -78,8 +78,8 @@ def test_single_member_is_leader(add: Add) -> None:
     assert member.group.heartbeat_age_s() < 1
 
 
-def test_members_have_one_leader_and_an_assignment_each(add: Add, bootstrap: str) -> None:
-    members = add_members(add, 3)
+def test_members_have_one_leader_and_an_assignment_each(add_member: AddMember, bootstrap: str) -> None:
+    members = add_members(add_member, 3)
     assert [m.is_leader for m in members].count(True) == 1
     assert read_assigned_tasks(members) == {0, 1, 2}
     assert len({m.hooks.joins[-1].assignment.leader_url for m in members}) == 1
@@ -92,8 +92,8 @@ def test_members_have_one_leader_and_an_assignment_each(add: Add, bootstrap: str
         assert sorted(member.group.members().result(20)) == ["http://w1/", "http://w2/", "http://w3/"]
 
 
-def test_heartbeats_renew_the_lease(add: Add) -> None:
-    members = add_members(add, 2)
+def test_heartbeats_renew_the_lease(add_member: AddMember) -> None:
+    members = add_members(add_member, 2)
     deadline = time.monotonic() + 4
     while time.monotonic() < deadline:
         assert all(m.group.heartbeat_age_s() < NOTICE_S + SLACK_S for m in members)
@@ -102,15 +102,17 @@ def test_heartbeats_renew_the_lease(add: Add) -> None:
         members[0].hooks.changed.release()
 
 
-def test_suspension_expires_lease_until_next_response(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
-    member = add()
+def test_suspension_expires_lease_until_next_response(
+    add_member: AddMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = add_member()
     await_round([member], 0)
-    slept_s = member.group._options.session_timeout_s
+    suspension_s = member.group._options.session_timeout_s
     with monkeypatch.context() as patch:
         patch.setattr(LeaseHeartbeat, "confirm", lambda *_: None)  # responses are delayed
-        assert member.group.heartbeat_age_s() < slept_s
-        lease_clock.advance(slept_s)
-        assert member.group.heartbeat_age_s() >= slept_s
+        assert member.group.heartbeat_age_s() < suspension_s
+        lease_clock.advance(suspension_s)
+        assert member.group.heartbeat_age_s() >= suspension_s
     deadline = time.monotonic() + 30
     while member.group.heartbeat_age_s() >= NOTICE_S + SLACK_S:
         assert time.monotonic() < deadline
@@ -118,20 +120,21 @@ def test_suspension_expires_lease_until_next_response(add: Add, monkeypatch: pyt
     assert member.hooks.generation == 1, "the broker had not removed the member"
 
 
-def test_explicit_rejoin_rebalances_quickly(add: Add) -> None:
-    members = add_members(add, 3)
-    took = []
+def test_explicit_rejoin_rebalances_quickly(add_member: AddMember) -> None:
+    members = add_members(add_member, 3)
+    durations_s = []
     for turn in range(6):
         generation = members[0].hooks.generation
         began_s = members[turn % 3].request_rebalance()
         await_round(members, generation)
-        took.append(joined_after_s(members, began_s))
-    print(f"rejoin of one of three: median {statistics.median(took) * 1000:.0f} ms, {sorted(took)}")  # noqa: T201
-    assert statistics.median(took) < NOTICE_S + SLACK_S
+        durations_s.append(joined_after_s(members, began_s))
+    median_s = statistics.median(durations_s)
+    print(f"rejoin of one of three: median {median_s * 1000:.0f} ms, {sorted(durations_s)}")  # noqa: T201
+    assert median_s < NOTICE_S + SLACK_S
 
 
-def test_closing_a_member_rebalances_immediately(add: Add) -> None:
-    members = add_members(add, 3)
+def test_closing_a_member_rebalances_immediately(add_member: AddMember) -> None:
+    members = add_members(add_member, 3)
     generation = members[0].hooks.generation
     began_s = time.monotonic()
     members[2].group.close(5)
@@ -142,36 +145,36 @@ def test_closing_a_member_rebalances_immediately(add: Add) -> None:
     assert read_assigned_tasks(members[:2]) == {0, 1}
 
 
-def test_killing_a_member_rebalances_after_the_session_timeout(add: Add) -> None:
-    members = add_members(add, 3)
+def test_killing_a_member_rebalances_after_the_session_timeout(add_member: AddMember) -> None:
+    members = add_members(add_member, 3)
     killed = next(m for m in members if m.is_leader)
-    others = [m for m in members if m is not killed]
+    other_members = [m for m in members if m is not killed]
     generation = members[0].hooks.generation
     began_s = time.monotonic()
     killed.kill()
-    await_round(others, generation)
-    took_s = joined_after_s(others, began_s)
+    await_round(other_members, generation)
+    took_s = joined_after_s(other_members, began_s)
     print(f"after a kill: {took_s * 1000:.0f} ms, of which 6000 are the session")  # noqa: T201
     assert 6 - NOTICE_S - 0.1 <= took_s < 6 + NOTICE_S + SLACK_S
     assert killed.group.heartbeat_age_s() > 6
-    assert [m.is_leader for m in others].count(True) == 1
+    assert [m.is_leader for m in other_members].count(True) == 1
 
 
-def test_member_rejoins_under_another_id_after_leaving(add: Add) -> None:
-    members = add_members(add, 2)
+def test_member_rejoins_under_another_id_after_leaving(add_member: AddMember) -> None:
+    members = add_members(add_member, 2)
     leaver, other = members
-    former, generation = leaver.group.member_id, other.hooks.generation
-    leaver.group.leave("a test wants it to")
+    old_id, generation = leaver.group.member_id, other.hooks.generation
+    leaver.group.leave("requested by a test")
     generation = await_round([other], generation)
     assert leaver.group.heartbeat_age_s() > 1e9
     leaver.group.resume()
     await_round(members, generation)
-    assert leaver.group.member_id not in ("", former)
+    assert leaver.group.member_id not in ("", old_id)
     assert leaver.hooks.prepared[-1][0] is False
 
 
-def test_rebalance_waits_for_members_that_have_to_revoke_work(add: Add) -> None:
-    members = add_members(add, 2)
+def test_rebalance_waits_for_members_that_have_to_revoke_work(add_member: AddMember) -> None:
+    members = add_members(add_member, 2)
     slow, other = members
     generation = other.hooks.generation
     hold: Future[None] = Future()
@@ -188,17 +191,17 @@ def test_rebalance_waits_for_members_that_have_to_revoke_work(add: Add) -> None:
     await_round(members, generation)
 
 
-def test_member_can_leave_during_a_join(add: Add) -> None:
-    members = add_members(add, 3)
-    slow, waits, other = members
+def test_member_can_leave_during_a_join(add_member: AddMember) -> None:
+    members = add_members(add_member, 3)
+    slow, waiting, other = members
     generation = other.hooks.generation
     slow.hooks.hold = Future()
-    waits.request_rebalance()
+    waiting.request_rebalance()
     other.request_rebalance()
     slow.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
     began_s = time.monotonic()
-    waits.group.close(5)
-    waits.killed = True
+    waiting.group.close(5)
+    waiting.killed = True
     assert time.monotonic() - began_s < 4
     slow.hooks.hold.set_result(None)
     slow.hooks.hold = None
@@ -206,40 +209,40 @@ def test_member_can_leave_during_a_join(add: Add) -> None:
     assert read_assigned_tasks([slow, other]) == {0, 1}
 
 
-def test_newest_common_protocol_is_elected(add: Add) -> None:
-    first = add(ConnectProtocol.SESSIONED)
-    generation = await_round([first], 0)
-    second = add(ConnectProtocol.COMPATIBLE)
-    generation = await_round([first, second], generation)
-    assert {m.hooks.joins[-1].protocol for m in (first, second)} == {"compatible"}
-    third = add(ConnectProtocol.EAGER)
-    await_round([first, second, third], generation)
-    assert {m.hooks.joins[-1].protocol for m in (first, second, third)} == {"default"}
-    assert first.hooks.joins[-1].assignment.version == 0
+def test_newest_common_protocol_is_elected(add_member: AddMember) -> None:
+    first_member = add_member(ConnectProtocol.SESSIONED)
+    generation = await_round([first_member], 0)
+    second_member = add_member(ConnectProtocol.COMPATIBLE)
+    generation = await_round([first_member, second_member], generation)
+    assert {m.hooks.joins[-1].protocol for m in (first_member, second_member)} == {"compatible"}
+    third_member = add_member(ConnectProtocol.EAGER)
+    await_round([first_member, second_member, third_member], generation)
+    assert {m.hooks.joins[-1].protocol for m in (first_member, second_member, third_member)} == {"default"}
+    assert first_member.hooks.joins[-1].assignment.version == 0
 
 
-def test_broken_connection_is_reopened_without_rebalance(add: Add) -> None:
-    members = add_members(add, 2)
-    cut, other = members
-    generation, former = other.hooks.generation, cut.group.member_id
+def test_broken_connection_is_reopened_without_rebalance(add_member: AddMember) -> None:
+    members = add_members(add_member, 2)
+    disconnected, other = members
+    generation, old_id = other.hooks.generation, disconnected.group.member_id
     for _ in range(3):
-        cut.cut()
+        disconnected.cut()
         with pytest.raises(AssertionError):
-            cut.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
-    assert cut.group.member_id == former
-    assert cut.hooks.lost_for == []
-    assert cut.group.heartbeat_age_s() < NOTICE_S + SLACK_S
-    cut.request_rebalance()
+            disconnected.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
+    assert disconnected.group.member_id == old_id
+    assert disconnected.hooks.loss_reasons == []
+    assert disconnected.group.heartbeat_age_s() < NOTICE_S + SLACK_S
+    disconnected.request_rebalance()
     await_round(members, generation)
-    assert cut.group.member_id == former
+    assert disconnected.group.member_id == old_id
 
 
-def test_rejoin_without_changes_causes_no_rebalance(add: Add) -> None:
-    members = add_members(add, 2)
+def test_rejoin_without_changes_causes_no_rebalance(add_member: AddMember) -> None:
+    members = add_members(add_member, 2)
     follower = next(m for m in members if not m.is_leader)
-    other = next(m for m in members if m is not follower)
-    joins, rounds = len(follower.hooks.joins), len(other.hooks.joins)
+    other_member = next(m for m in members if m is not follower)
+    joins, rounds = len(follower.hooks.joins), len(other_member.hooks.joins)
     follower.group.rejoin("nothing new")
     follower.hooks.wait(lambda hooks: len(hooks.joins) > joins)
     assert follower.hooks.joins[-1].generation == follower.hooks.joins[-2].generation
-    assert len(other.hooks.joins) == rounds
+    assert len(other_member.hooks.joins) == rounds

@@ -1,4 +1,4 @@
-"""KafkaGroup while its broker is unavailable, restarts and hangs."""
+"""Tests for KafkaGroup while its broker is unavailable, restarts and hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that is not started."""
+    """Return a broker that is not started."""
     broker = Broker(tmp_path_factory.mktemp("group-away"), free_port())
     yield broker
     broker.stop()
@@ -41,15 +41,15 @@ def test_members_rejoin_after_broker_outages(broker: Broker) -> None:
 
 def _check_unavailable_at_startup(members: list[KafkaMember]) -> None:
     for member in members:
-        member.hooks.wait(lambda hooks: len(hooks.lost_for) == 1, 10)
+        member.hooks.wait(lambda hooks: len(hooks.loss_reasons) == 1, 10)
         assert member.hooks.joins == []
 
 
 def _check_restart(broker: Broker, members: list[KafkaMember], generation: int) -> int:
-    """The loss is reported after `heartbeat.interval.ms`; then all members rejoin with their ids."""
+    """Check that members report the loss after `heartbeat.interval.ms`, and then rejoin with their ids."""
     broker.stop()
     for member in members:
-        member.hooks.wait(lambda hooks: len(hooks.lost_for) == 2, 15)
+        member.hooks.wait(lambda hooks: len(hooks.loss_reasons) == 2, 15)
     broker.start()
     began_s = time.monotonic()
     generation = await_round(members, generation, within_s=30)
@@ -58,13 +58,13 @@ def _check_restart(broker: Broker, members: list[KafkaMember], generation: int) 
 
 
 def _check_hang(broker: Broker, members: list[KafkaMember], generation: int) -> None:
-    """Members disconnect after a session timeout from a broker that does not respond."""
+    """Check that members disconnect from an unresponsive broker after a session timeout."""
     pid = broker.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     try:
         for member in members:
-            member.hooks.wait(lambda hooks: len(hooks.lost_for) == 3, 6 + 2 + 15)
+            member.hooks.wait(lambda hooks: len(hooks.loss_reasons) == 3, 6 + 2 + 15)
             assert member.group.heartbeat_age_s() > 6
     finally:
         os.kill(pid, signal.SIGCONT)

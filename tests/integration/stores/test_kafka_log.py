@@ -1,4 +1,4 @@
-"""A log shared by several workers, on a real broker. Mirrors KafkaBasedLogTest, KafkaConfigBackingStoreTest."""
+"""Tests for a log that workers share. Mirrors KafkaBasedLogTest and KafkaConfigBackingStoreTest."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def get_keys(records: list[Record]) -> list[str]:
 
 def test_workers_read_each_others_records_in_same_order(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin)
-    ours, theirs = make_log(topic), make_log(topic)
-    written = []
+    first, second = make_log(topic), make_log(topic)
+    keys = []
     for number in range(20):
-        log = (ours, theirs)[number % 2]
+        log = (first, second)[number % 2]
         log.append([Entry(f"connector-{number}", b"{}")])
-        written.append(f"connector-{number}")
-    assert get_keys(read_all(ours)) == get_keys(read_all(theirs)) == written
-    assert read_all(ours) == read_all(theirs)
+        keys.append(f"connector-{number}")
+    assert get_keys(read_all(first)) == get_keys(read_all(second)) == keys
+    assert read_all(first) == read_all(second)
 
 
 def test_concurrent_writes_are_read_in_same_order(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -70,12 +70,12 @@ def test_concurrent_writes_are_read_in_same_order(admin: TopicAdmin, make_log: M
         thread.start()
     for thread in threads:
         thread.join(60)
-    seen = [read_all(log, limit=7) for log in logs]
-    assert seen[0] == seen[1] == seen[2]
+    records_by_log = [read_all(log, limit=7) for log in logs]
+    assert records_by_log[0] == records_by_log[1] == records_by_log[2]
     for number in range(3):
-        own = [key for key in get_keys(seen[0]) if key.startswith(f"connector-w{number}-")]
-        assert own == [entry.key for entry in make_entries(f"w{number}", 60)]
-    assert [record.offset for record in seen[0]] == list(range(180))
+        keys = [key for key in get_keys(records_by_log[0]) if key.startswith(f"connector-w{number}-")]
+        assert keys == [entry.key for entry in make_entries(f"w{number}", 60)]
+    assert [record.offset for record in records_by_log[0]] == list(range(180))
 
 
 def test_waiting_read_returns_after_write_of_other_worker(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -104,19 +104,19 @@ def test_read_without_wait_is_empty_only_at_end(admin: TopicAdmin, make_log: Mak
 def test_close_interrupts_waiting_read(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin))
     log.read(0, 1)
-    ended: list[str] = []
+    errors: list[str] = []
 
     def wait() -> None:
         with pytest.raises(StoreError) as raised:
             log.read(0, 1, 60.0)
-        ended.append(str(raised.value))
+        errors.append(str(raised.value))
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     log.close()
     waiting.join(20)
-    assert len(ended) == 1
-    assert "closed" in ended[0]
+    assert len(errors) == 1
+    assert "closed" in errors[0]
 
 
 def test_invalid_keys_are_returned_and_logged(
@@ -174,12 +174,12 @@ def test_deleted_topic_is_an_error_until_read_from_start(admin: TopicAdmin, make
     log.append(make_entries("old", 5))
     assert len(read_all(log)) == 5
     delete_topic(admin, topic)
-    refused = append_until_error(log)  # brokers delete the topic shortly after
-    assert "does not exist" in str(refused)
+    error = append_until_error(log)  # brokers delete the topic shortly after
+    assert "does not exist" in str(error)
     admin.create(internal_topic(topic))
     make_log(topic).append(make_entries("new", 8))
-    refused = append_until_error(log)
-    assert "was deleted and created again since it was read; restart the worker" in str(refused)
+    error = append_until_error(log)
+    assert "was deleted and created again since it was read; restart the worker" in str(error)
     assert get_keys(read_all(log)) == [entry.key for entry in make_entries("new", 8)]
 
 

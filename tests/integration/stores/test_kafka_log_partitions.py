@@ -1,4 +1,4 @@
-"""A log with several partitions, such as the status topic: order, positions, and Java's partitioner."""
+"""Tests for a log with several partitions: order, positions, and Java's partitioner."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def sorted_values(records: list[Record]) -> list[tuple[str, bytes | None]]:
 
 def test_offsets_increase_across_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
-    written = append_entries(log, 100)
+    entries = append_entries(log, 100)
     records = read_all(log)
     offsets = [record.offset for record in records]
     assert offsets == list(range(100))
-    assert sorted_values(records) == sorted((e.key, e.value) for e in written)
+    assert sorted_values(records) == sorted((e.key, e.value) for e in entries)
     assert log.end() == 100
     append_entries(log, 10, "status-task")
     assert [r.offset for r in read_all(log, 100)] == list(range(100, 110))
@@ -50,17 +50,17 @@ def test_records_of_a_key_keep_their_order(admin: TopicAdmin, make_log: MakeLog)
         log.append([Entry(f"status-connector-{key}", b"%d" % number) for key in "abc"])
     records = read_all(make_log(log.name))
     for key in "abc":
-        own = [r.value for r in records if r.key == f"status-connector-{key}"]
-        assert own == [b"%d" % number for number in range(30)]
+        values = [r.value for r in records if r.key == f"status-connector-{key}"]
+        assert values == [b"%d" % number for number in range(30)]
 
 
 def test_reading_from_beginning_returns_all_records(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
     append_entries(log, 50)
-    once = read_all(log)
-    again = read_all(log)
-    assert sorted_values(again) == sorted_values(once)
-    assert [r.offset for r in again] == list(range(50))
+    first_records = read_all(log)
+    second_records = read_all(log)
+    assert sorted_values(second_records) == sorted_values(first_records)
+    assert [r.offset for r in second_records] == list(range(50))
 
 
 def test_reading_from_recent_position_returns_the_rest(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -77,9 +77,9 @@ def test_reading_from_recent_position_returns_the_rest(admin: TopicAdmin, make_l
     position = begin[-1].offset + 1
     rest = read_all(log, position)
     for _ in range(3):
-        again = read_all(log, position)
-        assert sorted_values(again) == sorted_values(rest)
-        assert [r.offset for r in again] == list(range(position, 80))
+        repeated = read_all(log, position)
+        assert sorted_values(repeated) == sorted_values(rest)
+        assert [r.offset for r in repeated] == list(range(position, 80))
 
 
 def test_unknown_offset_is_read_from_beginning(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -92,13 +92,13 @@ def test_unknown_offset_is_read_from_beginning(admin: TopicAdmin, make_log: Make
 def test_waiting_reader_receives_records_of_all_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)
     log, other = make_log(topic), make_log(topic)
-    position, seen = 0, []
+    position, keys = 0, []
     for number in range(30):
         other.append([Entry(f"status-connector-{number}", b"")])
         records = log.read(position, 100, 10.0)
         position = records[-1].offset + 1
-        seen += [record.key for record in records]
-    assert seen == [f"status-connector-{number}" for number in range(30)]
+        keys += [record.key for record in records]
+    assert keys == [f"status-connector-{number}" for number in range(30)]
 
 
 def test_gaps_in_a_partition_are_gaps_in_the_log(
@@ -120,13 +120,13 @@ def test_new_partitions_are_read_after_write_of_this_worker(admin: TopicAdmin, m
     topic = fresh_topic(admin, "status", partitions=2)
     log = make_log(topic)
     append_entries(make_log(topic), 20)
-    seen = read_all(log)
+    first_records = read_all(log)
     admin._client().create_partitions([NewPartitions(topic, 6)])[topic].result(20)
     await_partitions(admin, topic, 6)
     append_entries(log, 20, "status-task")
-    added = read_all(log, seen[-1].offset + 1)
+    added = read_all(log, first_records[-1].offset + 1)
     assert len(added) == 20
-    assert [r.offset for r in seen + added] == list(range(40))
+    assert [r.offset for r in first_records + added] == list(range(40))
     assert log.end() == 40
 
 
@@ -153,10 +153,10 @@ def murmur2(data: bytes) -> int:
 
 
 def test_murmur2_matches_kafka() -> None:
-    assert {text: murmur2(text.encode()) for text in JAVA} == JAVA
+    assert {text: murmur2(text.encode()) for text in JAVA_HASHES} == JAVA_HASHES
 
 
-JAVA = {
+JAVA_HASHES = {
     "21": -973932308,
     "foobar": -790332482,
     "a-little-bit-long-string": -985981536,
@@ -164,12 +164,12 @@ JAVA = {
     "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     "abc": 479470107,
 }
-"""Source: UtilsTest.testMurmur2 (Kafka 4.3.0)."""
+"""Maps keys to hashes. Source: UtilsTest.testMurmur2 (Kafka 4.3.0)."""
 
 
 def test_keys_are_in_javas_partitions(admin: TopicAdmin, make_log: MakeLog, bootstrap: str) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)
-    names = [*JAVA, *(f"status-task-files-é-{number}" for number in range(40))]
+    names = [*JAVA_HASHES, *(f"status-task-files-é-{number}" for number in range(40))]
     make_log(topic).append([Entry(name, b"") for name in names])
     consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])

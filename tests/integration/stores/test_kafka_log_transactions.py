@@ -1,4 +1,4 @@
-"""Transactional writes of the leader (KIP-618). Mirrors KafkaConfigBackingStoreTest's fencable writes."""
+"""Tests for the leader's transactional writes (KIP-618). Mirrors KafkaConfigBackingStoreTest's fencable writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.stores.conftest import MakeLog
 
 pytestmark = pytest.mark.releases
 
-TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+MESSAGE = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 PAUSE = Entry("target-state-a", b'{"state":"PAUSED","state.v2":"PAUSED"}')
 LOGGER = Entry("logger-cluster-root", b'{"level":"DEBUG"}')
 
@@ -43,7 +43,7 @@ def test_older_leader_is_fenced_and_its_records_are_invisible(admin: TopicAdmin,
     new.claim()
     with pytest.raises(Fenced) as raised:
         old.append([config_entry("lost"), Entry("target-state-lost", None)])
-    assert str(raised.value) == TEXT
+    assert str(raised.value) == MESSAGE
     new.append([config_entry("c")])
     with pytest.raises(Fenced, match="safely retried"):
         old.append([config_entry("lost")])
@@ -66,9 +66,9 @@ def test_worker_without_claim_writes_only_unrestricted_keys(admin: TopicAdmin, m
     topic = fresh_topic(admin)
     follower, leader = make_log(topic, in_transactions=True), make_log(topic, in_transactions=True)
     leader.claim()
-    for refused in ([config_entry("a")], [PAUSE, config_entry("a")], [Entry("session-key", b"{}")]):
+    for entries in ([config_entry("a")], [PAUSE, config_entry("a")], [Entry("session-key", b"{}")]):
         with pytest.raises(Fenced):
-            follower.append(refused)
+            follower.append(entries)
     follower.append([PAUSE])
     follower.append([LOGGER, PAUSE])
     leader.append([config_entry("a")])
@@ -91,10 +91,10 @@ def test_aborted_transaction_is_skipped_without_delay(
 ) -> None:
     topic = fresh_topic(admin)
     log = make_log(topic, in_transactions=True)
-    other = begin_as_other_leader(bootstrap, topic)
-    other.produce(topic, b"{}", b"connector-aborted")
-    other.flush(10)
-    other.abort_transaction(10)
+    other_leader = begin_as_other_leader(bootstrap, topic)
+    other_leader.produce(topic, b"{}", b"connector-aborted")
+    other_leader.flush(10)
+    other_leader.abort_transaction(10)
     assert list(log.read(0, 9)) == []
     log.claim()
     log.append([config_entry("a")])
@@ -105,16 +105,16 @@ def test_log_ends_before_open_transaction(admin: TopicAdmin, make_log: MakeLog, 
     topic = fresh_topic(admin)
     log = make_log(topic, in_transactions=True)
     log.append([PAUSE])
-    other = begin_as_other_leader(bootstrap, topic)
-    other.produce(topic, b"{}", b"connector-open")
-    other.flush(10)
+    other_leader = begin_as_other_leader(bootstrap, topic)
+    other_leader.produce(topic, b"{}", b"connector-open")
+    other_leader.flush(10)
     log.append([LOGGER])
     assert log.end() == 1
     assert read_keys(log) == ["target-state-a"]
     keys: list[str] = []
     waiting = threading.Thread(target=lambda: keys.extend(r.key for r in log.read(1, 9, 60.0)), daemon=True)
     waiting.start()
-    other.commit_transaction(10)
+    other_leader.commit_transaction(10)
     waiting.join(30)
     assert keys[0] == "connector-open"
     assert read_keys(log) == ["target-state-a", "connector-open", "logger-cluster-root"]
@@ -125,9 +125,9 @@ def test_claim_aborts_open_transaction_of_dead_leader(
     admin: TopicAdmin, make_log: MakeLog, bootstrap: str
 ) -> None:
     topic = fresh_topic(admin)
-    gone = begin_as_other_leader(bootstrap, topic)
-    gone.produce(topic, b"{}", b"connector-half")
-    gone.flush(10)
+    dead_leader = begin_as_other_leader(bootstrap, topic)
+    dead_leader.produce(topic, b"{}", b"connector-half")
+    dead_leader.flush(10)
     log = make_log(topic, in_transactions=True)
     begun = time.monotonic()
     log.claim()

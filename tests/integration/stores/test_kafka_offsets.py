@@ -1,4 +1,4 @@
-"""Source offsets shared by workers, including Java workers. Mirrors KafkaOffsetBackingStoreTest."""
+"""Tests for source offsets shared by Kraal and Java workers. Mirrors KafkaOffsetBackingStoreTest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.kafka.internal_topics import fresh_topic, options, produce
 
 X, Y = ConnectorName("x"), ConnectorName("y")
 P = SourcePartition.of({"filename": "/a", "part": 1})
-OURS, JAVAS = b'["x",{"filename":"/a","part":1}]', b'["x",{"part":1,"filename":"/a"}]'
+KRAAL_KEY, JAVA_KEY = b'["x",{"filename":"/a","part":1}]', b'["x",{"part":1,"filename":"/a"}]'
 
 MakeStore = Callable[[str], KafkaOffsets]
 
@@ -70,7 +70,7 @@ def test_stored_keys_and_values_are_byte_identical_to_connect(
 ) -> None:
     make_store(topic).store({X: {P: {"position": 1, "s": "é"}}, Y: {P: None}})
     assert read_latest_values(bootstrap, topic, 2) == {
-        OURS: '{"position":1,"s":"é"}'.encode(),
+        KRAAL_KEY: '{"position":1,"s":"é"}'.encode(),
         b'["y",{"filename":"/a","part":1}]': None,
     }
 
@@ -78,14 +78,17 @@ def test_stored_keys_and_values_are_byte_identical_to_connect(
 def test_partition_with_other_field_order_is_the_same_partition(
     make_store: MakeStore, topic: str, bootstrap: str
 ) -> None:
-    produce(bootstrap, topic, [(OURS, b'{"position":1}')])
-    produce(bootstrap, topic, [(JAVAS, b'{"position":2}')])
+    produce(bootstrap, topic, [(KRAAL_KEY, b'{"position":1}')])
+    produce(bootstrap, topic, [(JAVA_KEY, b'{"position":2}')])
     store = make_store(topic)
     assert store.load(X) == {P: {"position": 2}}
     store.store({X: {P: {"position": 3}}})
-    assert read_latest_values(bootstrap, topic, 4) == {OURS: b'{"position":3}', JAVAS: b'{"position":3}'}
+    assert read_latest_values(bootstrap, topic, 4) == {
+        KRAAL_KEY: b'{"position":3}',
+        JAVA_KEY: b'{"position":3}',
+    }
     assert store.load(X) == {P: {"position": 3}}
-    produce(bootstrap, topic, [(JAVAS, None)])
+    produce(bootstrap, topic, [(JAVA_KEY, None)])
     assert store.load(X) == {}
 
 
@@ -93,7 +96,7 @@ def test_other_records_are_logged_and_skipped(
     make_store: MakeStore, topic: str, bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(bootstrap, topic, [(b"\xff", b"1"), (b"{}", b"2")], partition=3)
-    produce(bootstrap, topic, [(b'["x",[]]', b"3"), (OURS, b'{"position":1}')], partition=4)
+    produce(bootstrap, topic, [(b'["x",[]]', b"3"), (KRAAL_KEY, b'{"position":1}')], partition=4)
     produce(bootstrap, topic, [(b'["y",null]', b"null")], partition=5)
     with caplog.at_level(logging.WARNING):
         assert make_store(topic).load(X) == {P: {"position": 1}}
@@ -103,7 +106,7 @@ def test_other_records_are_logged_and_skipped(
 
 
 def test_invalid_offset_fails_only_its_connector(make_store: MakeStore, topic: str, bootstrap: str) -> None:
-    produce(bootstrap, topic, [(OURS, b"[1]"), (b'["y",{"filename":"/a","part":1}]', b'{"position":1}')])
+    produce(bootstrap, topic, [(KRAAL_KEY, b"[1]"), (b'["y",{"filename":"/a","part":1}]', b'{"position":1}')])
     store = make_store(topic)
     with pytest.raises(StoreError, match="contains an invalid offset for the key b"):
         store.load(X)

@@ -1,4 +1,4 @@
-"""Creation and checks of internal topics. Mirrors InternalTopicsIntegrationTest and TopicAdminTest."""
+"""Tests for creating and checking internal topics. Mirrors InternalTopicsIntegrationTest and TopicAdminTest."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def read_settings(admin: TopicAdmin, topic: str) -> dict[str, str]:
 
 
 def create_topic(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | None = None) -> None:
-    """Create a topic like another client."""
+    """Create a topic as another client would."""
     config = {"cleanup.policy": policy} if policy else {}
-    new = NewTopic(f"ensured-{name}", num_partitions=partitions, replication_factor=1, config=config)
-    admin._client().create_topics([new])[new.topic].result(20)
+    new_topic = NewTopic(f"ensured-{name}", num_partitions=partitions, replication_factor=1, config=config)
+    admin._client().create_topics([new_topic])[new_topic.topic].result(20)
 
 
 @pytest.mark.releases
 def test_missing_topics_are_created_with_compaction_and_settings(admin: TopicAdmin) -> None:
-    wanted = [
+    topics = [
         replace(with_name(CONFIG, "c1"), settings={"segment.bytes": "2000000", "cleanup.policy": "delete"}),
         with_name(OFFSETS, "o1"),
         with_name(STATUS, "s1"),
     ]
-    ensure_topics(admin, wanted)
-    ensure_topics(admin, wanted)
-    assert [admin.describe(topic.name).partitions for topic in wanted] == [1, 25, 5]
-    for topic in wanted:
+    ensure_topics(admin, topics)
+    ensure_topics(admin, topics)
+    assert [admin.describe(topic.name).partitions for topic in topics] == [1, 25, 5]
+    for topic in topics:
         assert read_settings(admin, topic.name)["cleanup.policy"] == "compact"
-    assert read_settings(admin, wanted[0].name)["segment.bytes"] == "2000000"
+    assert read_settings(admin, topics[0].name)["segment.bytes"] == "2000000"
 
 
 def test_minus_one_uses_broker_defaults(admin: TopicAdmin) -> None:

@@ -1,4 +1,4 @@
-"""Reading of headers whose names are not valid UTF-8, in `kraal dlq` and the dashboard."""
+"""Tests that `kraal dlq` and the dashboard read headers whose names are not valid UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source tasks' transactions on a real broker: KIP-618 and KIP-875."""
+"""Tests for source tasks' transactions on a real broker: KIP-618 and KIP-875."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from kraal.kafka.topics import TopicAdmin
 from kraal.kafka.transactions import FENCED, TaskProducer
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic, options
 
-PART = SourcePartition.of({"filename": "f"})
+PARTITION = SourcePartition.of({"filename": "f"})
 Config = Mapping[str, str]
-Make = Callable[[], SourceTransactions]
+MakeTransactions = Callable[[], SourceTransactions]
 
 
 @pytest.fixture
 def topic(admin: TopicAdmin) -> str:
-    """The worker's offsets."""
+    """Create the worker's offsets topic."""
     return fresh_topic(admin, "offsets", partitions=3)
 
 
 @pytest.fixture
-def make(admin: TopicAdmin, bootstrap: str, topic: str) -> Iterator[Make]:
-    """Creates the transactions of a worker in the same group."""
+def make_transactions(admin: TopicAdmin, bootstrap: str, topic: str) -> Iterator[MakeTransactions]:
+    """Yield a function that creates the transactions of a worker in the same group."""
     with ExitStack() as stack:
 
-        def make_transactions() -> SourceTransactions:
-            own = KafkaOffsets(
+        def create() -> SourceTransactions:
+            worker_offsets = KafkaOffsets(
                 topic, options(bootstrap), client_id="o", admin=admin, read_committed=True, timeout_s=20
             )
-            stack.callback(own.close)
+            stack.callback(worker_offsets.close)
             worker = {"bootstrap.servers": bootstrap}
             transactions = SourceTransactions(
                 worker,
                 group_id=f"group-{topic}",
                 topic=internal_topic(topic, partitions=3),
-                worker_offsets=own,
+                worker_offsets=worker_offsets,
                 client_id_base="test-",
             )
             stack.callback(transactions.close)
             return transactions
 
-        yield make_transactions
+        yield create
 
 
 def create_lines_topic(bootstrap: str, settings: Config | None = None) -> str:
@@ -74,7 +74,7 @@ def connector_name(topic: str) -> ConnectorName:
 def read_records(
     bootstrap: str, topic: str, *, committed: bool = True, partitions: int = 1
 ) -> list[tuple[bytes | None, bytes | None, Any]]:
-    """Return all records of a topic, with or without uncommitted ones."""
+    """Return all records of a topic, with or without uncommitted records."""
     consumer = ck.Consumer(
         {
             **options(bootstrap),
@@ -107,9 +107,11 @@ def read_values(bootstrap: str, topic: str, *, committed: bool = True) -> list[b
     return [value for _, value, _ in read_records(bootstrap, topic, committed=committed)]
 
 
-def test_records_and_offsets_are_committed_atomically(make: Make, bootstrap: str, topic: str) -> None:
+def test_records_and_offsets_are_committed_atomically(
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
+) -> None:
     lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
-    writer, reader = make(), make()
+    writer, reader = make_transactions(), make_transactions()
     producer = writer.claim(TaskId(name, 0), {})
     assert dict(writer.load(name, {})) == {}
     columns: dict[str, Any] = {
@@ -120,135 +122,141 @@ def test_records_and_offsets_are_committed_atomically(make: Make, bootstrap: str
     }
     producer.write(lines_topic, columns)
     assert read_records(bootstrap, lines_topic) == []
-    assert producer.commit({PART: {"position": 2}}) == 2
+    assert producer.commit({PARTITION: {"position": 2}}) == 2
     assert read_records(bootstrap, lines_topic) == [(None, b"1", [("h", b"v")]), (b"k", b"2", None)]
     assert [(k, v) for k, v, _ in read_records(bootstrap, topic, partitions=3)] == [
         (f'["{name}",{{"filename":"f"}}]'.encode(), b'{"position":2}')
     ]
-    assert dict(reader.load(name, {})) == {PART: {"position": 2}}
+    assert dict(reader.load(name, {})) == {PARTITION: {"position": 2}}
     producer.close()
 
 
 def test_aborted_records_are_invisible_and_written_once_on_retry(
-    make: Make, bootstrap: str, topic: str
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
 ) -> None:
     lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
-    one = make()
-    producer = one.claim(TaskId(name, 0), {})
+    transactions = make_transactions()
+    producer = transactions.claim(TaskId(name, 0), {})
     producer.write(lines_topic, {"value": [b"1", b"2"]})
     producer._require_producer().flush(20)
     producer.abort()
     assert read_values(bootstrap, lines_topic, committed=False) == [b"1", b"2"]
     assert read_values(bootstrap, lines_topic) == []
-    assert dict(one.load(name, {})) == {}
+    assert dict(transactions.load(name, {})) == {}
     producer.write(lines_topic, {"value": [b"1", b"2"]})
-    producer.commit({PART: {"position": 2}})
+    producer.commit({PARTITION: {"position": 2}})
     assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
-    assert dict(one.load(name, {})) == {PART: {"position": 2}}
+    assert dict(transactions.load(name, {})) == {PARTITION: {"position": 2}}
     producer.close()
 
 
-def test_rejected_record_aborts_transaction(make: Make, bootstrap: str, topic: str) -> None:
+def test_rejected_record_aborts_transaction(
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
+) -> None:
     small = create_lines_topic(bootstrap, {"max.message.bytes": "1000"})
     name = connector_name(topic)
-    one = make()
-    producer = one.claim(TaskId(name, 0), {"producer.override.compression.type": "none"})
+    transactions = make_transactions()
+    producer = transactions.claim(TaskId(name, 0), {"producer.override.compression.type": "none"})
     with pytest.raises(StoreError) as raised:
-        _written(producer, small, [b"1", b"x" * 5000], 2)
+        _write_and_commit(producer, small, [b"1", b"x" * 5000], 2)
     assert not isinstance(raised.value, StoreUnavailable)
     assert read_values(bootstrap, small) == []
-    assert dict(one.load(name, {})) == {}
+    assert dict(transactions.load(name, {})) == {}
     producer.close()  # the task fails; its next run claims a producer again
-    anew = one.claim(TaskId(name, 0), {})
-    anew.write(small, {"value": [b"1"]})
-    anew.commit({PART: {"position": 1}})
+    next_producer = transactions.claim(TaskId(name, 0), {})
+    next_producer.write(small, {"value": [b"1"]})
+    next_producer.commit({PARTITION: {"position": 1}})
     assert read_values(bootstrap, small) == [b"1"]
-    anew.close()
+    next_producer.close()
 
 
-def test_large_transaction_respects_small_topic_limit(make: Make, bootstrap: str, topic: str) -> None:
+def test_large_transaction_respects_small_topic_limit(
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
+) -> None:
     small = create_lines_topic(bootstrap, {"max.message.bytes": "5000"})
-    producer = make().claim(TaskId(connector_name(topic), 0), {})
+    producer = make_transactions().claim(TaskId(connector_name(topic), 0), {})
     values = [secrets.token_hex(75).encode() for _ in range(300)]  # compressible records would fit
     producer.write(small, {"value": values})
-    assert producer.commit({PART: {"position": 300}}) == 300
+    assert producer.commit({PARTITION: {"position": 300}}) == 300
     assert read_values(bootstrap, small) == values
     producer.close()
 
 
 def test_newer_producer_fences_older_one_and_aborts_its_transaction(
-    make: Make, bootstrap: str, topic: str
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
 ) -> None:
     lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
-    old = make().claim(TaskId(name, 0), {})
-    old.write(lines_topic, {"value": [b"1"]})
-    old.commit({PART: {"position": 1}})
-    old.write(lines_topic, {"value": [b"lost"]})
-    old._require_producer().flush(20)
-    one = make()
-    new = one.claim(TaskId(name, 0), {})
-    assert dict(one.load(name, {})) == {PART: {"position": 1}}
+    old_producer = make_transactions().claim(TaskId(name, 0), {})
+    old_producer.write(lines_topic, {"value": [b"1"]})
+    old_producer.commit({PARTITION: {"position": 1}})
+    old_producer.write(lines_topic, {"value": [b"lost"]})
+    old_producer._require_producer().flush(20)
+    transactions = make_transactions()
+    new_producer = transactions.claim(TaskId(name, 0), {})
+    assert dict(transactions.load(name, {})) == {PARTITION: {"position": 1}}
     with pytest.raises(Fenced) as raised:
-        old.commit({PART: {"position": 2}})
+        old_producer.commit({PARTITION: {"position": 2}})
     assert str(raised.value) == FENCED
-    new.write(lines_topic, {"value": [b"2"]})
-    new.commit({PART: {"position": 2}})
+    new_producer.write(lines_topic, {"value": [b"2"]})
+    new_producer.commit({PARTITION: {"position": 2}})
     assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
-    old.close()
-    new.close()
+    old_producer.close()
+    new_producer.close()
 
 
-def test_load_waits_for_open_transaction_of_other_task(make: Make, bootstrap: str, topic: str) -> None:
-    one, name = make(), connector_name(topic)
-    other = ck.Producer({**options(bootstrap), "transactional.id": f"other-{topic}"})
-    other.init_transactions(20)
-    other.begin_transaction()
+def test_load_waits_for_open_transaction_of_other_task(
+    make_transactions: MakeTransactions, bootstrap: str, topic: str
+) -> None:
+    transactions, name = make_transactions(), connector_name(topic)
+    other_producer = ck.Producer({**options(bootstrap), "transactional.id": f"other-{topic}"})
+    other_producer.init_transactions(20)
+    other_producer.begin_transaction()
     for partition in range(3):
-        other.produce(topic, b'{"position":9}', b'["other",{}]', partition)
-    other.flush(20)
-    producer = one.claim(TaskId(name, 0), {})
-    producer.commit({PART: {"position": 2}})
+        other_producer.produce(topic, b'{"position":9}', b'["other",{}]', partition)
+    other_producer.flush(20)
+    producer = transactions.claim(TaskId(name, 0), {})
+    producer.commit({PARTITION: {"position": 2}})
     begun = time.monotonic()
-    other_ends = make()
-    threading.Timer(2.0, lambda: other.commit_transaction(20)).start()
-    assert dict(other_ends.load(name, {})) == {PART: {"position": 2}}
+    reader = make_transactions()
+    threading.Timer(2.0, lambda: other_producer.commit_transaction(20)).start()
+    assert dict(reader.load(name, {})) == {PARTITION: {"position": 2}}
     assert time.monotonic() - begun > 1.5
     producer.close()
 
 
 def test_offsets_in_own_topic_are_copied_to_workers_topic(
-    make: Make, admin: TopicAdmin, bootstrap: str, topic: str
+    make_transactions: MakeTransactions, admin: TopicAdmin, bootstrap: str, topic: str
 ) -> None:
-    name, own = connector_name(topic), f"own-{topic}"
-    config = {"offsets.storage.topic": own}
-    one = make()
-    one.alter(name, {}, {PART: {"position": 1}})
-    assert dict(one.load(name, config)) == {PART: {"position": 1}}, (
+    name, own_topic = connector_name(topic), f"own-{topic}"
+    config = {"offsets.storage.topic": own_topic}
+    transactions = make_transactions()
+    transactions.alter(name, {}, {PARTITION: {"position": 1}})
+    assert dict(transactions.load(name, config)) == {PARTITION: {"position": 1}}, (
         "the worker's topic applies while the connector's own topic is empty"
     )
-    producer = one.claim(TaskId(name, 0), config)
-    producer.commit({PART: {"position": 2}})
-    assert [v for _, v, _ in read_records(bootstrap, own, partitions=3)] == [b'{"position":2}']
-    assert admin.cleanup_policy(own) == {"compact"}
-    other = make()
-    assert dict(other.load(name, config)) == {PART: {"position": 2}}
-    assert dict(other.load(name, {})) == {PART: {"position": 2}}
+    producer = transactions.claim(TaskId(name, 0), config)
+    producer.commit({PARTITION: {"position": 2}})
+    assert [v for _, v, _ in read_records(bootstrap, own_topic, partitions=3)] == [b'{"position":2}']
+    assert admin.cleanup_policy(own_topic) == {"compact"}
+    other_transactions = make_transactions()
+    assert dict(other_transactions.load(name, config)) == {PARTITION: {"position": 2}}
+    assert dict(other_transactions.load(name, {})) == {PARTITION: {"position": 2}}
     producer.close()
 
 
-def test_altering_offsets_fences_first_task(make: Make, topic: str) -> None:
-    one, name = make(), connector_name(topic)
-    task = one.claim(TaskId(name, 0), {})
-    task.commit({PART: {"position": 1}})
-    other = make()
-    other.load(name, {})
-    other.alter(name, {}, {PART: None})
-    assert dict(one.load(name, {})) == {}
+def test_altering_offsets_fences_first_task(make_transactions: MakeTransactions, topic: str) -> None:
+    transactions, name = make_transactions(), connector_name(topic)
+    task = transactions.claim(TaskId(name, 0), {})
+    task.commit({PARTITION: {"position": 1}})
+    other_transactions = make_transactions()
+    other_transactions.load(name, {})
+    other_transactions.alter(name, {}, {PARTITION: None})
+    assert dict(transactions.load(name, {})) == {}
     with pytest.raises(Fenced):
-        task.commit({PART: {"position": 2}})
+        task.commit({PARTITION: {"position": 2}})
     task.close()
 
 
-def _written(producer: TaskProducer, topic: str, values: list[bytes], position: int) -> None:
+def _write_and_commit(producer: TaskProducer, topic: str, values: list[bytes], position: int) -> None:
     producer.write(topic, {"value": values})
-    producer.commit({PART: {"position": position}})
+    producer.commit({PARTITION: {"position": position}})

@@ -1,4 +1,4 @@
-"""Kraal's wheel, and an environment with its dependencies but without Kraal."""
+"""Fixtures: Kraal's wheel, and an environment with the dependencies of Kraal but without Kraal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
-from kraal.jars.places import cache_dir
 
 ROOT: Final = Path(__file__).parents[3]
 _PYTHON: Final = """#!/bin/sh
@@ -23,18 +23,18 @@ if [ "$1 $2" = "-m venv" ]; then
     for packages in "$3"/lib/python*/site-packages; do echo {packages} >"$packages/dependencies.pth"; done
 fi
 """
-"""Environments see Kraal's dependencies as if pip had installed them, because installing PySpark takes minutes."""
-_ALONE: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""A Python whose environments contain Kraal's dependencies, because installing PySpark takes minutes."""
+_ISOLATED: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 """Command prefix for an isolated network and process namespace."""
 _DOWNLOADS: Final = ("broker", "compiler", "connect", "debezium", "plugins", "spark")
-"""Groups of jars."""
+"""Groups of jars that the pages use."""
 
 Follow = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory with the wheel of this source tree."""
+    """Build the wheel of this source tree; return its directory."""
     directory = tmp_path_factory.mktemp("wheels")
     list(WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"]))
     return directory
@@ -42,7 +42,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def follow(wheels: Path, tmp_path: Path) -> Follow:
-    """Follow a page of docs/tutorials and return the output of the terminals; fail if it differs from the page."""
+    """Return a function that follows a page of docs/tutorials, and fails if the output differs from the page."""
     programs = tmp_path / "programs"
     programs.mkdir()
     shim = programs / "python3"
@@ -51,15 +51,15 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
     )
     shim.chmod(0o755)
 
-    def followed(name: str, *services: str) -> str:
+    def follow_page(name: str, *services: str) -> str:
         page = ROOT / "docs" / "tutorials" / name
         user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
         program = [sys.executable, "-m", "tests.integration.tutorials.run"]
-        done = subprocess.run(
+        result = subprocess.run(
             [
-                _ALONE[0],
+                _ISOLATED[0],
                 *user,
-                *_ALONE[1:],
+                *_ISOLATED[1:],
                 *program,
                 str(page),
                 str(tmp_path),
@@ -74,11 +74,11 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
             timeout=900,
             check=False,
         )
-        sys.stdout.write(done.stdout)  # shown by `pytest -rP`, with the time of each step
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        sys.stdout.write(result.stdout)  # shown by `pytest -rP`, with the time of each step
+        assert result.returncode == 0, result.stdout
+        return result.stdout
 
-    return followed
+    return follow_page
 
 
 def _repository(directory: Path) -> Path:
@@ -97,14 +97,14 @@ def _repository(directory: Path) -> Path:
 
 def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str]:
     """Return the environment of a reader without Kraal, whose pip installs only the wheel."""
-    ours = {str(Path(sys.executable).parent), sysconfig.get_path("scripts")}
-    path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in ours]
-    kept = {
+    own_paths = {str(Path(sys.executable).parent), sysconfig.get_path("scripts")}
+    path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in own_paths]
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("KRAAL_", "PYTHON", "PIP_", "PYTEST_")) and name != "VIRTUAL_ENV"
     }
-    return kept | {
+    return variables | {
         "PATH": os.pathsep.join([str(programs), *path]),
         "KRAAL_CACHE": str(cache_dir()),
         "KRAAL_STATE": str(directory / "state"),

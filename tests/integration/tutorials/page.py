@@ -1,10 +1,11 @@
-"""The steps of a tutorial, as a reader takes them from the page.
+"""Parses the steps of a tutorial page.
 
-- A block of bash is entered in the first terminal, or in the one that its title names: `title="Terminal 2"`. Its
-  commands end, except in other terminals than the first.
-- A block of text below it is what the terminal shows. `…` stands for any text of a line, or, alone, for any lines.
-- Any other block has a title, which is the name of the file that the reader saves it as. A block of sh is not entered.
-- `Press Ctrl-C in terminal 2` is what it says.
+- A `bash` block is entered in the first terminal, or in the terminal of its title: `title="Terminal 2"`. Commands in
+  the first terminal must end.
+- A `text` block below a `bash` block is the expected output. `…` stands for any text within a line, and a line that
+  contains only `…` stands for any lines.
+- Any other block must have a title, which is the name of the file to save. An `sh` block without a title is ignored.
+- `Press Ctrl-C in terminal 2` interrupts the command in this terminal.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Final
 
 FIRST: Final = 1
 ANY: Final = "…"
-_FOUND: Final = re.compile(
+_STEP: Final = re.compile(
     r"^```(?P<language>\w+)(?P<options>.*)\n(?P<text>(?:.*\n)*?)```$|Press Ctrl-C in terminal (?P<number>\d)",
     re.MULTILINE,
 )
 _TITLE: Final = re.compile(r'^ title="([^"]+)"$')
 _TERMINAL: Final = re.compile(r"Terminal (\d)")
-_LOOKS: Final = (
+_READ_ONLY: Final = (
     "cat ",
     "curl -s http",
     "head ",
@@ -40,21 +41,21 @@ _LOOKS: Final = (
 
 
 class PageFault(Exception):
-    """A page has a block that is not a step; the message contains the block."""
+    """A block of a page is not a step. The message contains the block."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Commands for a terminal, and their expected output if the page shows it."""
+    """Commands for a terminal, and the expected output if the page shows it."""
 
     text: str
     terminal: int = FIRST
     shown: str | None = None
 
     @property
-    def only_looks(self) -> bool:
+    def is_read_only(self) -> bool:
         """Whether the commands may be repeated until their output matches the page."""
-        return all(line.startswith(_LOOKS) and ">" not in line for line in self.text.splitlines())
+        return all(line.startswith(_READ_ONLY) and ">" not in line for line in self.text.splitlines())
 
 
 @dataclass(frozen=True)
@@ -77,21 +78,21 @@ Step = Command | File | Interrupt
 
 def steps(page: str) -> list[Step]:
     """Return the steps of a Markdown page. Raises PageFault."""
-    found: list[Step] = []
-    for step in _each(page):
+    result: list[Step] = []
+    for step in _parse_blocks(page):
         match step:
             case str() as shown:
-                before = found[-1] if found else None
+                before = result[-1] if result else None
                 if not isinstance(before, Command) or before.shown is not None:
                     raise PageFault(f"There is no command above this output: {shown}")
-                found[-1] = replace(before, shown=shown)
+                result[-1] = replace(before, shown=shown)
             case _:
-                found.append(step)
-    return found
+                result.append(step)
+    return result
 
 
-def _each(page: str) -> Iterator[Step | str]:
-    for block in _FOUND.finditer(page):
+def _parse_blocks(page: str) -> Iterator[Step | str]:
+    for block in _STEP.finditer(page):
         if block["number"]:
             yield Interrupt(int(block["number"]))
             continue

@@ -1,6 +1,6 @@
-"""Follow a tutorial: `python -m tests.integration.tutorials.run PAGE DIRECTORY [postgresql]`, in a network of its own.
+"""Follows a tutorial: `python -m tests.integration.tutorials.run PAGE DIRECTORY [postgresql]`, in its own network.
 
-Ports and addresses are those of the page, so nothing else may use them. Standard output gets what the terminals show.
+The ports of the page must not be in use. The output of the terminals is copied to standard output.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.show import say
 from tests.integration.tutorials.page import FIRST, Command, File, Interrupt, pattern, steps
 
-STEP_S: Final = 180.0
-LOOK_S: Final = 0.5
-SHOWN_S: Final = 180.0
+STEP_TIMEOUT_S: Final = 180.0
+POLL_INTERVAL_S: Final = 0.5
+OUTPUT_TIMEOUT_S: Final = 180.0
 """Timeout for the expected output."""
 MARK: Final = "the step has ended with"
 PROGRESS: Final = re.compile(r"^[A-Z][a-z]+ing .*(?:: |, | took )\d+ s\n", re.MULTILINE)
-"""Progress lines, which on a terminal are transient; see kraal.core.progress."""
+"""Matches progress lines, which are transient on a terminal; see kraal.core.progress."""
 
 
 class Terminal:
@@ -50,9 +50,9 @@ class Terminal:
                 text=True,
             )
         # The first terminal exits after a failed command. The others survive Ctrl-C, which interrupts a command.
-        self._say("set -e" if number == FIRST else "trap : INT")
+        self._write_line("set -e" if number == FIRST else "trap : INT")
 
-    def enter(self, text: str, *, only_looks: bool = False) -> None:
+    def enter(self, text: str, *, is_read_only: bool = False) -> None:
         """Enter commands without waiting for their completion."""
         self._entered += 1
         path = self._steps / f"{self._entered}.sh"
@@ -60,10 +60,10 @@ class Terminal:
         self._start = self._log.stat().st_size
         status = (
             f"bash -e {path} </dev/null && status=0 || status=$?"
-            if only_looks
+            if is_read_only
             else f". {path} </dev/null; status=$?"
         )
-        self._say(f"{status}; printf '\\n%s %s\\n' '{MARK}' $status")
+        self._write_line(f"{status}; printf '\\n%s %s\\n' '{MARK}' $status")
 
     def shown(self) -> str:
         """Return the output since the last commands were entered."""
@@ -71,7 +71,7 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for the commands to complete and return their exit code. Raises ScriptFailed."""
-        wait_until("the commands ended", lambda: self._code() is not None, timeout_s=STEP_S)
+        wait_until("the commands ended", lambda: self._code() is not None, timeout_s=STEP_TIMEOUT_S)
         return self._code() or 0
 
     def interrupt(self) -> None:
@@ -80,12 +80,12 @@ class Terminal:
 
     def _code(self) -> int | None:
         text = self._log.read_bytes()[self._start :].decode(errors="replace")
-        _, found, rest = text.partition(f"\n{MARK} ")
-        if found and rest.endswith("\n"):
+        _, separator, rest = text.partition(f"\n{MARK} ")
+        if separator and rest.endswith("\n"):
             return int(rest)
         return self._bash.poll()
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         assert self._bash.stdin is not None
         self._bash.stdin.write(f"{line}\n")
         self._bash.stdin.flush()
@@ -124,13 +124,13 @@ class Reader:
             self._terminals[step.terminal] = terminal
         began = time.monotonic()
         while True:
-            terminal.enter(step.text, only_looks=step.only_looks)
+            terminal.enter(step.text, is_read_only=step.is_read_only)
             code = terminal.end() if step.terminal == FIRST else 0
-            if step.terminal != FIRST or not step.only_looks:
+            if step.terminal != FIRST or not step.is_read_only:
                 break
-            if _matches(step, terminal) or time.monotonic() - began > SHOWN_S:
+            if _matches(step, terminal) or time.monotonic() - began > OUTPUT_TIMEOUT_S:
                 break
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
         if step.terminal != FIRST:
             _await(step, terminal)
         say(f"{terminal.shown()}\n--- after {time.monotonic() - began:.1f} s")
@@ -141,16 +141,18 @@ class Reader:
 
 
 def _matches(step: Command, terminal: Terminal) -> bool:
-    """Return whether a terminal shows the expected output, which may have context except in the first terminal."""
+    """Return whether a terminal shows the expected output. The first terminal must not show anything else."""
     if step.shown is None:
         return True
-    wanted, shown = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
-    return (wanted.fullmatch(shown) if step.terminal == FIRST else wanted.search(shown)) is not None
+    expected, output = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
+    return (expected.fullmatch(output) if step.terminal == FIRST else expected.search(output)) is not None
 
 
 def _await(step: Command, terminal: Terminal) -> None:
     with suppress(ScriptFailed):  # the output is compared afterwards
-        wait_until("it was shown", lambda: _matches(step, terminal), timeout_s=SHOWN_S)
+        wait_until(
+            "the expected output was shown", lambda: _matches(step, terminal), timeout_s=OUTPUT_TIMEOUT_S
+        )
 
 
 @contextmanager
@@ -182,8 +184,8 @@ def _follow(page: Path, reader: Reader) -> int:
             reader.do(step)
     except ScriptFailed as failure:
         reader.differences.append(str(failure))
-    for each in reader.differences:
-        say(f"*** {each}")
+    for difference in reader.differences:
+        say(f"*** {difference}")
     return 1 if reader.differences else 0
 
 

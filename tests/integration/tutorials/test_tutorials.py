@@ -1,4 +1,4 @@
-"""The tutorials: their commands are executed verbatim and produce the documented output."""
+"""Tests that the commands of the tutorials, executed verbatim, produce the documented output."""
 
 from __future__ import annotations
 

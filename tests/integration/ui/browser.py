@@ -1,4 +1,4 @@
-"""A running Chromium with Playwright connected to it."""
+"""Runs Chromium, and connects Playwright to it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.integration.ui.chromium import Chromium
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
-UP_S: Final = 30.0
-STOP_S: Final = 2.0
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 2.0
 LOCALE: Final = "en_US.UTF-8"
 """Without a locale, Chromium reports an invalid language tag, which breaks scripts that format numbers."""
 FONTS: Final = """<?xml version="1.0"?>
@@ -31,11 +31,11 @@ FONTS: Final = """<?xml version="1.0"?>
 
 
 @contextmanager
-def running(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]:
-    """Run a browser with a profile of its own. Raises ScriptFailed if it does not start.
+def run_browser(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]:
+    """Run a browser with a new profile. Raises ScriptFailed if the browser does not start.
 
-    One for each test: that takes a tenth of a second, and a Chromium with `--single-process` dies when a context or a
-    tab is closed. So it is ended with all of them open.
+    Each test uses its own browser, which starts in a tenth of a second. A Chromium with `--single-process` crashes when
+    a context or a tab is closed, so the browser is stopped with all of them open.
     """
     with tempfile.TemporaryDirectory(prefix="kraal-chromium-", ignore_cleanup_errors=True) as name:
         home = Path(name)
@@ -57,17 +57,17 @@ def running(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]:
             env=environment,
         )
         try:
-            listens = home / "profile" / "DevToolsActivePort"
+            port_file = home / "profile" / "DevToolsActivePort"
             wait_until(
                 "Chromium listened",
-                lambda: _address(listens) is not None,
-                timeout_s=UP_S,
+                lambda: _address(port_file) is not None,
+                timeout_s=START_TIMEOUT_S,
                 every_s=0.01,
                 program=process,
             )
-            yield playwright.chromium.connect_over_cdp(str(_address(listens)))
+            yield playwright.chromium.connect_over_cdp(str(_address(port_file)))
         finally:
-            process.stop(STOP_S)
+            process.stop(STOP_TIMEOUT_S)
 
 
 def _address(path: Path) -> str | None:

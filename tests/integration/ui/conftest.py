@@ -1,4 +1,4 @@
-"""A shared cluster, a browser per test, and a visitor that opens pages and collects their errors."""
+"""Fixtures: a shared cluster, a browser per test, and a visitor that opens pages and collects their errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing_extensions import override
 from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
 from scripts.harness.processes import ScriptFailed, wait_until
-from tests.integration.ui.browser import running
+from tests.integration.ui.browser import run_browser
 from tests.integration.ui.chromium import Chromium, chromium
 from tests.integration.ui.stage.scene import UPDATES_PICTURES, Scene, make_letters, make_scene
 from tests.integration.ui.visitor import WAIT_MS, Visitor
@@ -38,7 +38,7 @@ _shared = pytest.StashKey[ExitStack]()
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Close shared resources after the last test in this directory instead of at the end of the session.
 
-    Playwright's event loop excludes those of asynchronous tests, and other tests need the memory of the cluster.
+    Playwright's event loop prevents asynchronous tests from running, and other tests need the cluster's memory.
     """
     try:
         yield
@@ -49,13 +49,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def shared(request: pytest.FixtureRequest) -> ExitStack:
-    """Resources to close after the last test in this directory."""
+    """Return a stack of resources to close after the last test in this directory."""
     return request.session.stash.setdefault(_shared, ExitStack())
 
 
 @pytest.fixture(scope="session")
 def program() -> Chromium:
-    """Installed or downloaded browser; every test fails with an explanation if there is none."""
+    """Return the installed or downloaded browser; fail with the reason if there is none."""
     try:
         return chromium()
     except ScriptFailed as failure:
@@ -65,45 +65,47 @@ def program() -> Chromium:
 
 @pytest.fixture(scope="session")
 def playwright(shared: ExitStack) -> Playwright:
-    """Playwright, shared because it takes half a second to start."""
+    """Start Playwright, which takes half a second and is therefore shared."""
     expect.set_options(timeout=WAIT_MS)
     return shared.enter_context(sync_playwright())
 
 
 @pytest.fixture
 def browser(playwright: Playwright, program: Chromium) -> Iterator[Browser]:
-    """A separate browser for the test."""
-    with running(program, playwright) as made:
-        yield made
+    """Run a browser for one test."""
+    with run_browser(program, playwright) as new_browser:
+        yield new_browser
 
 
 @pytest.fixture
 def visitor(browser: Browser) -> Iterator[Visitor]:
-    """Visitor that opens pages; the test fails if a page has unexpected errors."""
-    made = Visitor(browser)
-    yield made
-    if problems := made.problems():
+    """Yield a visitor that opens pages. The test fails if a page has unexpected errors."""
+    new_visitor = Visitor(browser)
+    yield new_visitor
+    if problems := new_visitor.problems():
         pytest.fail("\n".join(["The pages had errors:", *problems]), pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> ProcessCluster:
-    """Shared cluster of two Kraal workers, which keep their ports when restarted."""
-    made = ProcessCluster(
+    """Run a shared cluster of two Kraal workers, which keep their ports when they are restarted."""
+    new_cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("cluster"),
         bootstrap=kafka.bootstrap,
         properties={"offset.flush.interval.ms": "1000"},
     )
-    shared.callback(made.close)
-    made.start_all([made.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)])
-    return made
+    shared.callback(new_cluster.close)
+    new_cluster.start_all(
+        [new_cluster.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)]
+    )
+    return new_cluster
 
 
 @pytest.fixture(scope="session")
 def shared_scene(
     shared: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
-    """Connectors of the shared cluster. Their files have neutral names when screenshots are taken."""
+    """Create connectors on the shared cluster. Their files have neutral names for screenshots."""
     if not UPDATES_PICTURES:
         return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
     directory = Path(tempfile.gettempdir(), "shop")
@@ -115,14 +117,14 @@ def shared_scene(
 
 @pytest.fixture
 def scene(shared_scene: Scene) -> Scene:
-    """Connectors of the shared cluster, after rebalances caused by the previous test. Tests must restore them."""
+    """Return the shared scene once rebalances of the previous test are over. Tests must restore its connectors."""
     shared_scene.settle()
     return shared_scene
 
 
 @pytest.fixture
 def letters(scene: Scene) -> Iterator[str]:
-    """Name of a sink with two unreadable records in its dead letter queue.
+    """Yield the name of a sink with two unreadable records in its dead letter queue.
 
     Tests must request it before `visitor`, so that no open page requests a deleted sink.
     """
@@ -132,8 +134,8 @@ def letters(scene: Scene) -> Iterator[str]:
 
 
 @pytest.fixture
-def worker() -> Iterator[tuple[Api, str]]:
-    """REST API and dashboard of a worker over a socket, without Kafka and Spark, and its URL."""
+def api_and_url() -> Iterator[tuple[Api, str]]:
+    """Serve the REST API and the dashboard of a worker without Kafka and Spark; yield the API and its URL."""
     port = free_port()
     api = Api(Settings(advertised_url=f"http://127.0.0.1:{port}/"))
     server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="critical", lifespan="off"))
@@ -146,13 +148,13 @@ def worker() -> Iterator[tuple[Api, str]]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[str, str], str]]:
-    """Function that serves a page and a script under a strict policy and returns the page's URL."""
-    answers: dict[str, tuple[str, bytes]] = {}
+def serve_page() -> Iterator[Callable[[str, str], str]]:
+    """Yield a function that serves a page and a script under a strict policy, and returns the URL of the page."""
+    responses: dict[str, tuple[str, bytes]] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            kind, body = answers.get(self.path, ("text/plain", b""))
+            kind, body = responses.get(self.path, ("text/plain", b""))
             self.send_response(200 if body else 404)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Security-Policy", "default-src 'self'; frame-src http:")
@@ -167,13 +169,13 @@ def serve() -> Iterator[Callable[[str, str], str]]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
 
-    def made(body: str, script: str = "") -> str:
+    def set_page(body: str, script: str = "") -> str:
         page = f'<!doctype html><html lang="en"><title>page</title><script src="/own.js"></script><main>{body}</main>'
-        answers["/"] = ("text/html; charset=utf-8", page.encode())
-        answers["/own.js"] = ("text/javascript", script.encode() or b"0")
+        responses["/"] = ("text/html; charset=utf-8", page.encode())
+        responses["/own.js"] = ("text/javascript", script.encode() or b"0")
         return f"http://127.0.0.1:{server.server_port}/"
 
-    yield made
+    yield set_page
     server.shutdown()
     thread.join()
     server.server_close()

@@ -1,4 +1,4 @@
-"""Accessibility of all pages, on a wide screen and on a phone, in the light and the dark scheme."""
+"""Tests for the accessibility of all pages on wide and narrow screens, in the light and the dark scheme."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.ui.stage.axe import CONTRAST, violations
 from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
-from tests.integration.ui.stage.screens import of_connector, of_dashboard
+from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 WIDE, PHONE = 1280, 390
 PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-OTHERS = (
+UNLINKED_SCREENS = (
     ("connectors", FAILING, "tasks", "0"),
     ("connectors", FAILING, "edit"),
     ("connectors", STOPPED, "offsets"),
@@ -31,15 +31,15 @@ OTHERS = (
 
 def test_pages_have_no_serious_violations_and_fit_a_phone(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
-    screens = of_dashboard(page)
+    screens = list_navigation_urls(page)
     page.goto(scene.page("connectors", FAILING))
-    screens += [page.url, *of_connector(page), *(scene.page(*segments) for segments in OTHERS)]
+    screens += [page.url, *list_tab_urls(page), *(scene.page(*segments) for segments in UNLINKED_SCREENS)]
     screens.append(f"{scene.page('confirm')}?action=delete&name={FAILING}")
-    found = []
+    problems = []
     for screen in dict.fromkeys(screens):
         page.goto(screen)
-        found += [f"{screen} {each}" for each in find_violations(page)]
-    assert found == []
+        problems += [f"{screen} {violation}" for violation in find_violations(page)]
+    assert problems == []
 
 
 def test_keyboard_help_has_no_serious_violations(scene: Scene, visitor: Visitor) -> None:
@@ -49,15 +49,15 @@ def test_keyboard_help_has_no_serious_violations(scene: Scene, visitor: Visitor)
 
 
 def find_violations(page: Page) -> list[str]:
-    """Return the violations of a page, in both color schemes and widths."""
-    found = []
+    """Return the violations of a page in both color schemes and at both widths."""
+    problems = []
     for width in (WIDE, PHONE):
         page.set_viewport_size({"width": width, "height": 900})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             rules = () if scheme == "light" else (CONTRAST,)
-            found += [f"{scheme}, {width} px: {each}" for each in violations(page, rules)]
-        needed = page.evaluate("document.documentElement.scrollWidth")
-        if needed > width:
-            found.append(f"needs {needed} px of {width}")
-    return found
+            problems += [f"{scheme}, {width} px: {violation}" for violation in violations(page, rules)]
+        scroll_width = page.evaluate("document.documentElement.scrollWidth")
+        if scroll_width > width:
+            problems.append(f"needs {scroll_width} px of {width}")
+    return problems

@@ -1,4 +1,4 @@
-"""Actions on connectors with buttons: the confirmation, and the effect over REST and in Kafka."""
+"""Tests for action buttons on connectors: the confirmation, and the effect over REST and in Kafka."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ RESTARTED = "restarted-sink"
 def open_confirmation(page: Page, action: str) -> Locator:
     """Click an action on a connector's page and return the confirmation dialog."""
     page.locator("#connector-actions").get_by_role("link", name=action, exact=True).click()
-    question = page.get_by_role("dialog")
-    expect(question).to_be_visible()
-    return question
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    return dialog
 
 
 @pytest.fixture
-def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
-    """Function that creates stopped connectors, which are deleted after the test."""
-    made: list[str] = []
+def create_stopped(scene: Scene) -> Iterator[Callable[..., list[str]]]:
+    """Yield a function that creates stopped connectors. They are deleted after the test."""
+    created: list[str] = []
 
     def create(prefix: str, count: int) -> list[str]:
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
-            made.append(name)
+            created.append(name)
             config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
             scene.cluster.create(name, config, state="STOPPED")
         return names
 
     yield create
-    left = scene.get("/connectors")
-    for name in made:
-        if name in left:
+    remaining = scene.get("/connectors")
+    for name in created:
+        if name in remaining:
             scene.cluster.delete(name)
 
 
 def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
-    question = open_confirmation(page, "Pause")
-    expect(question).to_contain_text(f"Pause {SOURCE}")
-    question.get_by_role("button", name="Pause").click()
+    dialog = open_confirmation(page, "Pause")
+    expect(dialog).to_contain_text(f"Pause {SOURCE}")
+    dialog.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-result]")).to_contain_text(SOURCE)
     scene.wait_for_states(SOURCE, "PAUSED", "PAUSED")
     expect(page.locator(".facts")).to_contain_text("paused")
@@ -71,8 +71,8 @@ def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Vi
 
 
 @pytest.fixture
-def missing(scene: Scene) -> Iterator[Path]:
-    """Missing directory of a sink. Tests must request it before `visitor`, so that no page requests a deleted sink."""
+def missing_directory(scene: Scene) -> Iterator[Path]:
+    """Create a sink without its directory; yield the directory. Tests must request it before `visitor`."""
     directory = scene.directory / "missing"
     config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "out")}
     scene.cluster.create(RESTARTED, config)
@@ -82,19 +82,21 @@ def missing(scene: Scene) -> Iterator[Path]:
 
 @pytest.mark.ci
 def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
-    missing: Path, scene: Scene, visitor: Visitor
+    missing_directory: Path, scene: Scene, visitor: Visitor
 ) -> None:
     scene.wait_for_states(RESTARTED, "RUNNING", "FAILED")
     page = visitor.open(scene.page("connectors", RESTARTED))
-    expect(page.locator(".cause").first).to_contain_text(str(missing))
-    missing.mkdir()
-    question = open_confirmation(page, "Restart failed")
-    expect(question).to_contain_text("task 0")
-    question.get_by_role("button", name="Restart").click()
+    expect(page.locator(".cause").first).to_contain_text(str(missing_directory))
+    missing_directory.mkdir()
+    dialog = open_confirmation(page, "Restart failed")
+    expect(dialog).to_contain_text("task 0")
+    dialog.get_by_role("button", name="Restart").click()
     scene.wait_for_states(RESTARTED, *RUNNING)
     expect(page.locator(".facts")).to_contain_text("running")
     orders = scene.orders_in_kafka()
-    scene.wait_until("the orders were written", lambda: (missing / "out").read_text().splitlines() == orders)
+    scene.wait_until(
+        "the orders were written", lambda: (missing_directory / "out").read_text().splitlines() == orders
+    )
     page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
     page.get_by_role("dialog").get_by_role("button", name="Restart").click()
     expect(page.locator("[data-result]")).to_contain_text(f"{RESTARTED}, task 0")
@@ -104,14 +106,14 @@ def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
 @pytest.mark.ci
 def test_confirmation_can_be_canceled_and_stop_removes_tasks(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SINK))
-    question = open_confirmation(page, "Stop")
-    expect(question).to_contain_text(f"Stop {SINK}")
-    question.get_by_text("Cancel").click()
-    expect(question).to_be_hidden()
+    dialog = open_confirmation(page, "Stop")
+    expect(dialog).to_contain_text(f"Stop {SINK}")
+    dialog.get_by_text("Cancel").click()
+    expect(dialog).to_be_hidden()
     assert scene.worker.states(SINK) == RUNNING
     open_confirmation(page, "Stop")
     page.keyboard.press("Escape")
-    expect(question).to_be_hidden()
+    expect(dialog).to_be_hidden()
     open_confirmation(page, "Stop").get_by_role("button", name="Stop").click()
     scene.wait_for_states(SINK, "STOPPED")
     try:
@@ -123,28 +125,28 @@ def test_confirmation_can_be_canceled_and_stop_removes_tasks(scene: Scene, visit
 
 @pytest.mark.ci
 def test_bulk_deletion_requires_typing_the_number(
-    scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
+    scene: Scene, visitor: Visitor, create_stopped: Callable[..., list[str]]
 ) -> None:
-    names = temporary("many", 12)
+    names = create_stopped("many", 12)
     page = visitor.open(f"{scene.page('connectors')}?q=many-")
     for name in names[:2]:
         page.get_by_label(f"Select {name}", exact=True).check()
     page.locator("#bulk").get_by_role("button", name="Delete").click()
-    question = page.get_by_role("dialog")
-    expect(question).to_contain_text("Delete 2 connectors (many-0 and many-1)?")
-    question.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Delete 2 connectors (many-0 and many-1)?")
+    dialog.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
     assert not set(names[:2]) & set(scene.get("/connectors"))
     page.goto(f"{scene.page('connectors')}?q=many-")
-    names += temporary("many-more", 1)
+    names += create_stopped("many-more", 1)
     expect(page.locator("tr[data-row]")).to_have_count(11)
     page.get_by_role("button", name="Select all").click()
     page.locator("#bulk").get_by_role("button", name="Delete").click()
-    question.get_by_role("button", name="Delete").click()
-    expect(question).to_be_visible()  # the number is not typed
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_be_visible()  # the number has not been typed
     assert violations_in_both_schemes(page) == []
-    question.get_by_label("Type 11 to confirm").fill("11")
-    question.get_by_role("button", name="Delete").click()
+    dialog.get_by_label("Type 11 to confirm").fill("11")
+    dialog.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("11 done")
     assert violations_in_both_schemes(page) == []
     assert not set(names) & set(scene.get("/connectors"))
@@ -152,20 +154,20 @@ def test_bulk_deletion_requires_typing_the_number(
 
 @pytest.mark.ci
 def test_actions_work_with_the_keyboard_and_without_scripts(
-    scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
+    scene: Scene, visitor: Visitor, create_stopped: Callable[..., list[str]]
 ) -> None:
-    (name,) = temporary("by-hand", 1)
+    (name,) = create_stopped("by-hand", 1)
     page = visitor.open(f"{scene.page('connectors')}?q={name}")
     page.keyboard.press("j")
     page.keyboard.press("p")
     scene.wait_for_states(name, "RUNNING", "RUNNING")
     expect(page.locator("tr[data-row] .state")).to_have_text("running")
-    plain = visitor.open(scene.page("connectors", name), java_script_enabled=False)
-    plain.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
-    expect(plain.get_by_role("heading", level=2).first).to_contain_text(f"Delete {name}")
-    plain.get_by_role("button", name="Delete").click()
+    page_without_scripts = visitor.open(scene.page("connectors", name), java_script_enabled=False)
+    page_without_scripts.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
+    expect(page_without_scripts.get_by_role("heading", level=2).first).to_contain_text(f"Delete {name}")
+    page_without_scripts.get_by_role("button", name="Delete").click()
     assert name not in scene.get("/connectors")
-    expect(plain.get_by_role("heading", level=1)).to_have_text("Connectors")
+    expect(page_without_scripts.get_by_role("heading", level=1)).to_have_text("Connectors")
 
 
 CONNECTOR, TASK = None, 0
@@ -174,7 +176,7 @@ CONNECTOR, TASK = None, 0
 def count_transitions(scene: Scene, name: str, state: str) -> Counter[int | None]:
     """Return how often the connector (None) and each of its tasks entered a state."""
     history = scene.get(f"/connectors/{name}/history?limit=1000")["states"]
-    return Counter(each["task"] for each in history if each["state"] == state)
+    return Counter(event["task"] for event in history if event["state"] == state)
 
 
 def wait_until_reached(scene: Scene, name: str, state: str, expected: Counter[int | None]) -> None:
@@ -191,7 +193,7 @@ def confirm(page: Page, button: str) -> None:
     expect(page.locator("[data-result]")).to_be_visible()
 
 
-def bulk(page: Page, scene: Scene, action: str, *names: str) -> None:
+def run_bulk_action(page: Page, scene: Scene, action: str, *names: str) -> None:
     """Select connectors in the list and confirm an action on them."""
     page.goto(scene.page("connectors"))
     for name in names:
@@ -240,13 +242,13 @@ def test_bulk_actions_apply_to_selected_connectors(scene: Scene, visitor: Visito
             ("Stop", ["STOPPED"]),
             ("Resume", RUNNING),
         ):
-            bulk(page, scene, action, *names)
+            run_bulk_action(page, scene, action, *names)
             for name in names:
                 scene.wait_for_states(name, *states)
         expected = {
             name: count_transitions(scene, name, "RUNNING") + Counter((CONNECTOR, TASK)) for name in names
         }
-        bulk(page, scene, "Restart", *names)
+        run_bulk_action(page, scene, "Restart", *names)
         for name in names:
             wait_until_reached(scene, name, "RUNNING", expected[name])
     finally:
@@ -259,7 +261,7 @@ def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Vis
     failed, running = count_transitions(scene, FAILING, "FAILED"), count_transitions(scene, SINK, "RUNNING")
     connector = count_transitions(scene, FAILING, "RUNNING")[CONNECTOR]
     page = visitor.open(scene.page("connectors"))
-    bulk(page, scene, "Restart failed", FAILING, SINK)
+    run_bulk_action(page, scene, "Restart failed", FAILING, SINK)
     wait_until_reached(scene, FAILING, "FAILED", failed + Counter((TASK,)))
     assert count_transitions(scene, FAILING, "RUNNING")[CONNECTOR] == connector
     assert count_transitions(scene, SINK, "RUNNING") == running

@@ -1,4 +1,4 @@
-"""Browser features of the activity pages: charts, dialogs, keys. The worker's responses are canned."""
+"""Tests for browser features of the activity pages: charts, dialogs and keys. The worker's responses are canned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ODD_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
 
 
 class Worker(CannedSource):
-    """Worker whose stream of changes is controlled by the test."""
+    """A worker whose stream of changes the test controls."""
 
     changed: asyncio.Queue[Change]
 
@@ -57,13 +57,13 @@ class Worker(CannedSource):
 
 @pytest.fixture
 def worker() -> Worker:
-    """Worker with a connector whose task has failed."""
+    """Return a worker with a connector whose task has failed."""
     return Worker(canned_responses())
 
 
 @pytest.fixture
 def url(worker: Worker) -> Iterator[str]:
-    """URL of the connector's page on a separate dashboard. Tests must request it before `visitor`."""
+    """Serve a dashboard; yield the URL of the connector's page. Tests must request it before `visitor`."""
     with dashboard(worker) as address:
         yield f"{address}/ui/connectors/{NAME}"
 
@@ -81,7 +81,7 @@ def test_charts_follow_metrics_and_show_values_under_the_pointer(
     rate = page.locator("figure[data-chart=rate]")
     expect(rate.locator("[data-value]")).to_have_text("2")
 
-    worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]["records_per_second"] = [1, None, 2, 70]
+    worker.responses[f"/connectors/{NAME}/series"]["tasks"][0]["records_per_second"] = [1, None, 2, 70]
     worker.send_change("numbers")
     expect(rate.locator("[data-value]")).to_have_text("70")
     expect(plots(page)).to_have_count(3)
@@ -98,7 +98,7 @@ def test_charts_follow_metrics_and_show_values_under_the_pointer(
 def test_charts_are_redrawn_when_phases_are_no_longer_stacked(
     worker: Worker, url: str, visitor: Visitor
 ) -> None:
-    task = worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]
+    task = worker.responses[f"/connectors/{NAME}/series"]["tasks"][0]
     task["commit_ms"] = [5, None, 5]
     page = visitor.open(f"{url}/charts")
     phases = page.locator("figure[data-chart=phases]")
@@ -123,11 +123,11 @@ def test_charts_are_svg_lines_without_scripts(url: str, visitor: Visitor) -> Non
 
 
 def test_times_are_local_with_utc_on_hover(url: str, visitor: Visitor) -> None:
-    shown = visitor.open(f"{url}/history").locator(".timeline tbody time").first
-    expect(shown).to_have_text("1 Jan 1970, 01:00:03")
-    expect(shown).to_have_attribute("title", "1970-01-01 00:00:03 UTC")
-    plain = visitor.open(f"{url}/history", java_script_enabled=False)
-    expect(plain.locator(".timeline tbody time").first).to_have_text("1970-01-01 00:00:03 UTC")
+    timestamp = visitor.open(f"{url}/history").locator(".timeline tbody time").first
+    expect(timestamp).to_have_text("1 Jan 1970, 01:00:03")
+    expect(timestamp).to_have_attribute("title", "1970-01-01 00:00:03 UTC")
+    page_without_scripts = visitor.open(f"{url}/history", java_script_enabled=False)
+    expect(page_without_scripts.locator(".timeline tbody time").first).to_have_text("1970-01-01 00:00:03 UTC")
 
 
 def test_dead_letters_are_replayed_with_the_keyboard(worker: Worker, url: str, visitor: Visitor) -> None:
@@ -141,14 +141,14 @@ def test_dead_letters_are_replayed_with_the_keyboard(worker: Worker, url: str, v
     expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
     assert violations_in_both_schemes(page) == []
     sent = [body for method, _, _, body in worker.requests if method == "POST"]
-    shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
-    assert sent == [{"limit": 20, "dry_run": True}, shown]
+    replay_request = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
+    assert sent == [{"limit": 20, "dry_run": True}, replay_request]
 
 
 def test_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/tasks/0")
     page.locator(".timeline details summary").first.click()
-    later = {
+    new_state = {
         "ms": 9_000,
         "task": 0,
         "state": "PAUSED",
@@ -156,7 +156,7 @@ def test_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, 
         "cause": "paused",
         "by": "PUT from x",
     }
-    worker.answers[f"/connectors/{NAME}/history"]["states"].insert(0, later)
+    worker.responses[f"/connectors/{NAME}/history"]["states"].insert(0, new_state)
     worker.send_change("history")
     expect(page.locator(".timeline tbody tr")).to_have_count(5)
     expect(page.locator(".timeline details[open] pre")).to_be_visible()
@@ -167,10 +167,13 @@ def test_rejected_part_is_requested_again(worker: Worker, url: str, visitor: Vis
     page = visitor.open(f"{url}/topics")
     wait_until("the page listened", lambda: hasattr(worker, "loop"), timeout_s=10, every_s=0.05)
     path = f"/connectors/{NAME}/config"
-    config, worker.answers[path] = worker.answers[path], RequestRejected(409, "A rebalance is in progress.")
+    config, worker.responses[path] = (
+        worker.responses[path],
+        RequestRejected(409, "A rebalance is in progress."),
+    )
     worker.send_change("topics")
     expect(page.locator("#old")).to_have_text("This page is not up to date. A rebalance is in progress.")
-    worker.answers[path] = config
+    worker.responses[path] = config
     expect(page.locator("#old")).to_be_hidden()
 
 

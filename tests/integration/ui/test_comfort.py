@@ -1,4 +1,4 @@
-"""Readability of pages: with deleted connectors, with long names, and in windows of any width."""
+"""Tests for the readability of pages with deleted connectors, long names, and windows of any width."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 
-LONG: Final = "a" * 240
+LONG_TEXT: Final = "a" * 240
 WIDTHS: Final = (390, 640, 900, 1280)
 """Widths of a phone, 1280 pixels at 200 %, a tablet and a desktop."""
 TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
-    worker: tuple[Api, str], visitor: Visitor
+    api_and_url: tuple[Api, str], visitor: Visitor
 ) -> None:
     visitor.expect("404")
-    api, url = worker
+    api, url = api_and_url
     api.herder.put("orders", {"connector.class": "x"})
-    first = visitor.open(page_url(url, "connectors", "orders"))
+    first_page = visitor.open(page_url(url, "connectors", "orders"))
     tabs = ("history", "edit", "config")
-    pages = [first, *(visitor.open(page_url(url, "connectors", "orders", tab), beside=first) for tab in tabs)]
+    pages = [
+        first_page,
+        *(visitor.open(page_url(url, "connectors", "orders", tab), beside=first_page) for tab in tabs),
+    ]
     for page in pages:
         expect(page.locator("#old")).to_be_hidden()
     api.herder.remove("orders")
@@ -42,7 +45,7 @@ def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
         expect(page.locator("#old")).to_have_text(
             "This page is not up to date. The connector orders no longer exists."
         )
-    assert violations_in_both_schemes(first) == []
+    assert violations_in_both_schemes(first_page) == []
     api.herder.put("orders", {"connector.class": "x", "added.key": "1"})
     for page in pages:
         expect(page.locator("#old")).to_be_hidden()
@@ -51,25 +54,32 @@ def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
 
 @pytest.fixture
 def long_names() -> Iterator[str]:
-    """URL of a dashboard on which every name and text is long and has no spaces."""
-    found = canned_responses(LONG, LONG)
-    found["/events"]["events"][0]["kind"] = "config"  # no worker makes long ones
+    """Serve a dashboard on which every name and text is long and has no spaces; yield its URL."""
+    responses = canned_responses(LONG_TEXT, LONG_TEXT)
+    responses["/events"]["events"][0]["kind"] = "config"  # workers write only short kinds
     reason = {
         "generation": 7,
         "completed_ms": 5,
         "leader": "http://w:1/",
-        "reason": f"new: {LONG}",
+        "reason": f"new: {LONG_TEXT}",
         "delay_ms": None,
     }
-    worker = {"url": "http://w:1/", "kind": "wildcard", "connectors": [LONG], "tasks": [f"{LONG}-0"]}
-    waiting = {"connector": LONG, "task": 0, "state": "lost", "reason": LONG}
-    found["/admin/assignments"] = {
+    assignment = {
+        "url": "http://w:1/",
+        "kind": "wildcard",
+        "connectors": [LONG_TEXT],
+        "tasks": [f"{LONG_TEXT}-0"],
+    }
+    waiting = {"connector": LONG_TEXT, "task": 0, "state": "lost", "reason": LONG_TEXT}
+    responses["/admin/assignments"] = {
         "protocol": "sessioned", "generation": 7, "leader": "http://w:1/", "note": None, "rebalance": reason,
-        "rebalances": [reason], "workers": [worker], "waiting": [waiting],
+        "rebalances": [reason], "workers": [assignment], "waiting": [waiting],
     }  # fmt: skip
-    info = {"config": found[f"/connectors/{LONG}/config"], "type": "sink"}
-    found["/connectors"] = {LONG: {"status": found[f"/connectors/{LONG}/status"], "info": info}}
-    with dashboard(CannedSource(found)) as url:
+    info = {"config": responses[f"/connectors/{LONG_TEXT}/config"], "type": "sink"}
+    responses["/connectors"] = {
+        LONG_TEXT: {"status": responses[f"/connectors/{LONG_TEXT}/status"], "info": info}
+    }
+    with dashboard(CannedSource(responses)) as url:
         yield url
 
 
@@ -77,12 +87,12 @@ def test_pages_fit_the_window_width(long_names: str, visitor: Visitor) -> None:
     visitor.expect("ERR_CONNECTION_REFUSED")
     page = visitor.open("about:blank")
     tabs = ((), ("charts",), ("history",), ("logs",), ("config",), ("topics",), ("letters",), ("tasks", "0"))
-    wide = []
-    for path in [(), ("cluster",), ("events",), *(("connectors", LONG, *tab) for tab in tabs)]:
+    overflowing = []
+    for path in [(), ("cluster",), ("events",), *(("connectors", LONG_TEXT, *tab) for tab in tabs)]:
         page.goto(page_url(long_names, *path))
-        expect(page.locator("main")).to_contain_text(LONG)
+        expect(page.locator("main")).to_contain_text(LONG_TEXT)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 700})
             if page.evaluate(TOO_WIDE) > 0:
-                wide.append((*path[:1], *path[2:], width))
-    assert wide == []
+                overflowing.append((*path[:1], *path[2:], width))
+    assert overflowing == []

@@ -1,4 +1,4 @@
-"""The page of a connector: its tasks, causes of failures, and record counts."""
+"""Tests for the page of a connector: tasks, causes of failures, and record counts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def test_failed_task_shows_cause_and_trace_on_demand(scene: Scene, visitor: Visi
     trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
     assert trace.startswith(CAUSE)
     expect(page.locator(".cause").first).to_contain_text(CAUSE)
-    shown = page.locator("details.trace pre")
-    expect(shown).to_be_hidden()
+    trace_element = page.locator("details.trace pre")
+    expect(trace_element).to_be_hidden()
     page.get_by_text("Trace", exact=True).click()
-    expect(shown).to_be_visible()
-    assert shown.inner_text().strip() == trace.strip()
+    expect(trace_element).to_be_visible()
+    assert trace_element.inner_text().strip() == trace.strip()
     assert SECRET not in page.content()
 
 
 def test_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING))
     page.get_by_text("Trace", exact=True).click()
-    with page.expect_response(lambda answer: "part=" in answer.url and answer.status == 200):
+    with page.expect_response(lambda response: "part=" in response.url and response.status == 200):
         scene.cluster.pause(FAILING)
         scene.wait_for_states(FAILING, "PAUSED", "FAILED")
     try:
@@ -50,24 +50,28 @@ def test_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: V
         scene.wait_for_states(FAILING, "RUNNING", "FAILED")
 
 
-def records_total(scene: Scene) -> int:
+def read_records_total(scene: Scene) -> int:
     """Return the number of records that the sink's task has processed since its start."""
     (task,) = scene.get(f"/connectors/{SINK}/status?expand=progress")["progress"]["tasks"]
     return int(task["records_total"])
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["the task's worker", "another worker"])
-def test_record_counts_are_updated_on_the_page(scene: Scene, visitor: Visitor, *, own: bool) -> None:
+@pytest.mark.parametrize("is_task_worker", [True, False], ids=["the task's worker", "another worker"])
+def test_record_counts_are_updated_on_the_page(
+    scene: Scene, visitor: Visitor, *, is_task_worker: bool
+) -> None:
     (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
-    worker = next(each for each in scene.cluster.workers if each.url.endswith(task["worker_id"]) is own)
+    worker = next(
+        each for each in scene.cluster.workers if each.url.endswith(task["worker_id"]) is is_task_worker
+    )
     page = visitor.open(page_url(worker.url, "connectors", SINK))
-    before, counted = len(scene.orders_in_kafka()), records_total(scene)
+    before, processed = len(scene.orders_in_kafka()), read_records_total(scene)
     lines = [f"order {before + number}" for number in range(25)]
     scene.write_orders(*lines)
-    scene.wait_until("the orders were through", lambda: scene.orders_out()[-25:] == lines)
+    scene.wait_until("the orders were written", lambda: scene.orders_out()[-25:] == lines)
     assert scene.orders_in_kafka()[-25:] == lines
     records = page.locator("td[data-label='Records']")
-    expect(records).to_have_text(str(counted + 25))
+    expect(records).to_have_text(str(processed + 25))
 
 
 def test_task_shows_its_worker_and_stopped_connector_has_no_tasks(scene: Scene, visitor: Visitor) -> None:

@@ -1,4 +1,4 @@
-"""Creating and editing connectors with the form and as JSON."""
+"""Tests for creating and editing connectors with the form and as JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NAME = "made-by-form"
 
 
 @pytest.fixture
-def made(scene: Scene) -> Iterator[str]:
-    """Name of a connector that the test creates; it is deleted afterwards.
+def new_connector(scene: Scene) -> Iterator[str]:
+    """Yield the name of a connector that the test creates. The connector is deleted after the test.
 
     Tests must request it before `visitor`, so that no open page requests a deleted connector.
     """
@@ -38,25 +38,27 @@ def field(page: Page, key: str) -> Locator:
 
 
 def test_invalid_fields_are_marked_and_valid_form_creates_a_working_connector(
-    scene: Scene, made: str, visitor: Visitor
+    scene: Scene, new_connector: str, visitor: Visitor
 ) -> None:
     file = scene.directory / "form.txt"
     file.write_text("by the form\n", encoding="utf-8")
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))
-    field(page, "name").fill(made)
+    field(page, "name").fill(new_connector)
     field(page, "tasks.max").fill("many")
     field(page, "file").fill(str(file))
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert")).to_contain_text("2 problems")
     assert violations_in_both_schemes(page) == []
-    told = scene.worker.ask(
+    validation = scene.worker.ask(
         "PUT",
         f"/connector-plugins/{PLUGIN}/config/validate",
-        {"connector.class": PLUGIN, "name": made, "tasks.max": "many", "file": str(file)},
+        {"connector.class": PLUGIN, "name": new_connector, "tasks.max": "many", "file": str(file)},
     ).body
     errors = {
-        each["value"]["name"]: each["value"]["errors"] for each in told["configs"] if each["value"]["errors"]
+        entry["value"]["name"]: entry["value"]["errors"]
+        for entry in validation["configs"]
+        if entry["value"]["errors"]
     }
     assert errors.keys() == {"tasks.max", "topic"}
     for key, sentences in errors.items():
@@ -64,24 +66,25 @@ def test_invalid_fields_are_marked_and_valid_form_creates_a_working_connector(
         described = field(page, key).get_attribute("aria-describedby") or ""
         assert page.locator(f"#{described.split()[-1]} p").all_inner_texts() == sentences
     expect(field(page, "file")).to_have_value(str(file))
-    assert made not in scene.get("/connectors")
+    assert new_connector not in scene.get("/connectors")
     field(page, "tasks.max").fill("1")
     field(page, "topic").fill("by-form")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(made)
-    assert scene.get(f"/connectors/{made}/config") == {
-        "name": made, "connector.class": PLUGIN, "tasks.max": "1", "file": str(file), "topic": "by-form",
+    expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
+    assert scene.get(f"/connectors/{new_connector}/config") == {
+        "name": new_connector, "connector.class": PLUGIN, "tasks.max": "1", "file": str(file), "topic": "by-form",
     }  # fmt: skip
     scene.wait_until(
         "the line was in Kafka",
         lambda: (
-            [each.value for each in read_topic(scene.bootstrap, "by-form", timeout_s=30)] == [b"by the form"]
+            [record.value for record in read_topic(scene.bootstrap, "by-form", timeout_s=30)]
+            == [b"by the form"]
         ),
     )
 
 
-def test_json_config_creates_a_stopped_connector(scene: Scene, made: str, visitor: Visitor) -> None:
-    config = {"name": made, "connector.class": PLUGIN, "topic": "by-json", "file": "/nowhere"}
+def test_json_config_creates_a_stopped_connector(scene: Scene, new_connector: str, visitor: Visitor) -> None:
+    config = {"name": new_connector, "connector.class": PLUGIN, "topic": "by-json", "file": "/nowhere"}
     visitor.expect("422")
     page = visitor.open(scene.page("create"))
     page.locator("#json").fill("{not JSON")
@@ -92,9 +95,9 @@ def test_json_config_creates_a_stopped_connector(scene: Scene, made: str, visito
     page.get_by_role("button", name="JSON").click()
     page.locator("#initial_state").select_option("STOPPED")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(made)
-    assert scene.get(f"/connectors/{made}/config") == config
-    scene.wait_for_states(made, "STOPPED")
+    expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
+    assert scene.get(f"/connectors/{new_connector}/config") == config
+    scene.wait_for_states(new_connector, "STOPPED")
 
 
 def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
@@ -121,81 +124,85 @@ def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visit
         scene.wait_for_states(FAILING, "RUNNING", "FAILED")
 
 
-def test_second_tab_reports_that_the_config_has_changed(scene: Scene, made: str, visitor: Visitor) -> None:
-    config = {"name": made, "connector.class": PLUGIN, "topic": "tabs", "file": "/nowhere"}
-    scene.cluster.create(made, config, state="STOPPED")
-    first = visitor.open(scene.page("connectors", made, "edit"))
+def test_second_tab_reports_that_the_config_has_changed(
+    scene: Scene, new_connector: str, visitor: Visitor
+) -> None:
+    config = {"name": new_connector, "connector.class": PLUGIN, "topic": "tabs", "file": "/nowhere"}
+    scene.cluster.create(new_connector, config, state="STOPPED")
+    first_page = visitor.open(scene.page("connectors", new_connector, "edit"))
     visitor.expect("409")
-    second = visitor.open(first.url, beside=first)
-    for page, topic in ((first, "first"), (second, "second")):
+    second_page = visitor.open(first_page.url, beside=first_page)
+    for page, topic in ((first_page, "first"), (second_page, "second")):
         field(page, "topic").fill(topic)
         page.get_by_role("button", name="Save…").click()
         expect(page.locator("#changes")).to_be_visible()
-    first.get_by_role("button", name="Save these changes").click()
-    expect(first.locator("[data-result]")).to_be_visible()
-    second.get_by_role("button", name="Save these changes").click()
-    expect(second.locator("#conflict")).to_contain_text("nothing was saved")
-    assert violations_in_both_schemes(second) == []
-    expect(second.locator("#changes tbody tr")).to_contain_text("first")
-    assert scene.get(f"/connectors/{made}/config") == config | {"topic": "first"}
-    second.get_by_role("button", name="Save…").click()
-    second.get_by_role("button", name="Save these changes").click()
-    expect(second.locator("[data-result]")).to_be_visible()
-    assert scene.get(f"/connectors/{made}/config") == config | {"topic": "second"}
+    first_page.get_by_role("button", name="Save these changes").click()
+    expect(first_page.locator("[data-result]")).to_be_visible()
+    second_page.get_by_role("button", name="Save these changes").click()
+    expect(second_page.locator("#conflict")).to_contain_text("nothing was saved")
+    assert violations_in_both_schemes(second_page) == []
+    expect(second_page.locator("#changes tbody tr")).to_contain_text("first")
+    assert scene.get(f"/connectors/{new_connector}/config") == config | {"topic": "first"}
+    second_page.get_by_role("button", name="Save…").click()
+    second_page.get_by_role("button", name="Save these changes").click()
+    expect(second_page.locator("[data-result]")).to_be_visible()
+    assert scene.get(f"/connectors/{new_connector}/config") == config | {"topic": "second"}
 
 
 @pytest.mark.slow
 def test_example_creates_a_connector_and_previous_config_can_be_restored(
-    scene: Scene, made: str, visitor: Visitor
+    scene: Scene, new_connector: str, visitor: Visitor
 ) -> None:
     file = scene.directory / "example.txt"
     page = visitor.open(scene.page("plugins"))
     page.get_by_role("link", name=PLUGIN.rpartition(".")[2], exact=True).click()
     page.get_by_role("link", name="Create from the example").click()
-    for key, value in (("name", made), ("file", str(file)), ("topic", "by-example")):
+    for key, value in (("name", new_connector), ("file", str(file)), ("topic", "by-example")):
         field(page, key).fill(value)
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(made)
-    first = scene.get(f"/connectors/{made}/config")
-    assert (first["file"], first["topic"]) == (str(file), "by-example")
-    scene.cluster.configure(made, first | {"topic": "by-mistake"})
-    page.goto(scene.page("connectors", made, "config"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
+    original_config = scene.get(f"/connectors/{new_connector}/config")
+    assert (original_config["file"], original_config["topic"]) == (str(file), "by-example")
+    scene.cluster.configure(new_connector, original_config | {"topic": "by-mistake"})
+    page.goto(scene.page("connectors", new_connector, "config"))
     page.get_by_role("link", name="Edit with the config before this change").first.click()
     page.get_by_role("button", name="Save…").click()
     expect(page.locator("#changes tbody tr")).to_contain_text("by-example")
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
-    assert scene.get(f"/connectors/{made}/config") == first
+    assert scene.get(f"/connectors/{new_connector}/config") == original_config
     file.write_text("by the example\n", encoding="utf-8")
     scene.wait_until(
         "the line was in Kafka",
         lambda: (
-            [each.value for each in read_topic(scene.bootstrap, "by-example", timeout_s=30)]
+            [record.value for record in read_topic(scene.bootstrap, "by-example", timeout_s=30)]
             == [b"by the example"]
         ),
     )
 
 
-def test_connector_starts_from_the_offsets_in_its_form(scene: Scene, made: str, visitor: Visitor) -> None:
+def test_connector_starts_from_the_offsets_in_its_form(
+    scene: Scene, new_connector: str, visitor: Visitor
+) -> None:
     file = scene.directory / "later.txt"
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))
-    for key, value in (("name", made), ("file", str(file)), ("topic", "later")):
+    for key, value in (("name", new_connector), ("file", str(file)), ("topic", "later")):
         field(page, key).fill(value)
     page.get_by_label("Start as").select_option("STOPPED")
     page.get_by_text("Initial offsets").click()
-    partition, offset = (page.locator(f"#at1-{each}") for each in ("partition", "offset"))
+    partition, offset = (page.locator(f"#at1-{kind}") for kind in ("partition", "offset"))
     partition.fill(json.dumps({"filename": str(file)}))
     offset.fill("7")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#at1-offset-wrong")).to_have_text("The offset must be a JSON object.")
     expect(offset).to_have_attribute("aria-invalid", "true")
     assert violations_in_both_schemes(page) == []
-    assert made not in scene.get("/connectors")
+    assert new_connector not in scene.get("/connectors")
     offset.fill('{"position": 7}')
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(made)
+    expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
     expect(page.locator("[data-result]")).to_contain_text("created, to be STOPPED")
-    assert scene.get(f"/connectors/{made}/offsets")["offsets"] == [
+    assert scene.get(f"/connectors/{new_connector}/offsets")["offsets"] == [
         {"partition": {"filename": str(file)}, "offset": {"position": 7}}
     ]

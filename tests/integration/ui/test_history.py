@@ -1,4 +1,4 @@
-"""History pages: states with causes, log lines, events, and dead letters with their replay."""
+"""Tests for history pages: states with causes, log lines, events, and dead letters with their replay."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
     try:
         scene.wait_until(
             "the level was set",
-            lambda: all(each.ask("GET", path).body.get("level") == "DEBUG" for each in scene.cluster.workers),
+            lambda: all(
+                worker.ask("GET", path).body.get("level") == "DEBUG" for worker in scene.cluster.workers
+            ),
         )
     finally:
         scene.worker.ask("PUT", f"{path}?scope=cluster", {"level": "INFO"})
@@ -80,18 +82,18 @@ def test_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
 @pytest.mark.slow
 def test_active_topics_are_reset_after_a_confirmation(scene: Scene, visitor: Visitor) -> None:
     path = f"/connectors/{SOURCE}/topics"
-    scene.wait_until("its topic was known", lambda: bool(scene.get(path)[SOURCE]["topics"]))
+    scene.wait_until("the topic was tracked", lambda: bool(scene.get(path)[SOURCE]["topics"]))
     page = visitor.open(scene.page("connectors", SOURCE, "topics"))
     page.get_by_role("link", name="Forget used topics").click()
     page.get_by_role("dialog").get_by_role("button", name="Forget").click()
     expect(page.locator("[data-result]")).to_be_visible()
     assert scene.get(path) == {SOURCE: {"topics": []}}
     scene.write_orders("written after its topics were forgotten")
-    scene.wait_until("its topic was known again", lambda: bool(scene.get(path)[SOURCE]["topics"]))
+    scene.wait_until("the topic was tracked again", lambda: bool(scene.get(path)[SOURCE]["topics"]))
 
 
-def in_kafka(scene: Scene, topic: str) -> list[bytes | None]:
-    return [each.value for each in read_topic(scene.bootstrap, topic, timeout_s=30)]
+def read_values(scene: Scene, topic: str) -> list[bytes | None]:
+    return [record.value for record in read_topic(scene.bootstrap, topic, timeout_s=30)]
 
 
 def test_dead_letters_are_shown_and_replayed_into_their_topic(
@@ -103,11 +105,11 @@ def test_dead_letters_are_shown_and_replayed_into_their_topic(
     page.get_by_role("link", name=re.compile("Replay")).or_(
         page.get_by_role("button", name=re.compile("Replay"))
     ).click()
-    question = page.get_by_role("dialog")
-    expect(question).to_contain_text("payments")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("payments")
     topic = scene.get(f"/connectors/{letters}/config")["topics"]
-    before = in_kafka(scene, topic)
-    question.get_by_role("button", name=re.compile("Replay")).click()
+    before = read_values(scene, topic)
+    dialog.get_by_role("button", name=re.compile("Replay")).click()
     expect(page.locator("[data-result]")).to_be_visible()
-    replayed = in_kafka(scene, topic)[len(before) :]
-    assert sorted(str(each) for each in replayed) == sorted(map(str, [b"<b>not JSON</b>", b"{"]))
+    replayed = read_values(scene, topic)[len(before) :]
+    assert sorted(str(value) for value in replayed) == sorted(map(str, [b"<b>not JSON</b>", b"{"]))

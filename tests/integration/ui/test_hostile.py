@@ -1,4 +1,4 @@
-"""Connectors with names and configs that attempt script injection or path traversal."""
+"""Tests for connectors whose names and configs attempt script injection or path traversal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.ui.stage.scene import ORDERS, Scene
-from tests.integration.ui.stage.screens import of_connector
+from tests.integration.ui.stage.screens import list_tab_urls
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -33,8 +33,8 @@ ON_ALL_TABS = (NAMES[0], NAMES[4])
 
 
 @pytest.fixture
-def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
-    """Stopped connectors with these names, which are also in all values of their configs."""
+def hostile_names(scene: Scene) -> Iterator[tuple[str, ...]]:
+    """Create stopped connectors with the names `NAMES`, which are also in their configs; yield the names."""
     for name in NAMES:
         config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": name, name: name}
         scene.cluster.create(name, config, state="STOPPED")
@@ -44,11 +44,11 @@ def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
 
 
 def test_hostile_names_and_configs_do_not_run_scripts(
-    scene: Scene, visitor: Visitor, hostile: tuple[str, ...]
+    scene: Scene, visitor: Visitor, hostile_names: tuple[str, ...]
 ) -> None:
     page = visitor.open(scene.page())
     page.on("dialog", lambda dialog: pytest.fail(f"a script opened a dialog: {dialog.message}"))
-    for name in hostile:
+    for name in hostile_names:
         page.goto(scene.page())
         link = page.get_by_role("link", name=name, exact=True)
         expect(link).to_have_text(name)
@@ -56,14 +56,14 @@ def test_hostile_names_and_configs_do_not_run_scripts(
         link.hover()
         link.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
-        assert_quiet(page)
-        for screen in of_connector(page) if name in ON_ALL_TABS else ():
+        assert_no_script_ran(page)
+        for screen in list_tab_urls(page) if name in ON_ALL_TABS else ():
             page.goto(screen)
             expect(page.get_by_role("heading", level=1)).to_have_text(name)
-            assert_quiet(page)
+            assert_no_script_ran(page)
 
 
-def assert_quiet(page: Page) -> None:
+def assert_no_script_ran(page: Page) -> None:
     assert page.evaluate("window.ran") is None
     assert page.locator("main script, main img, main iframe").count() == 0
     assert [

@@ -1,4 +1,4 @@
-"""`kraal ui`: the dashboard for a Java worker, and a read-only one for a Kraal worker."""
+"""Tests for `kraal ui`: the dashboard of a Java worker, and a read-only dashboard of a Kraal worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker, java_distributed
 from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
 from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
-from tests.integration.ui.stage.screens import of_connector, of_dashboard
+from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-MADE = "java-made"
+NAME = "java-made"
 UPDATE_MS = 5_000
 """Java workers have no stream of changes and are polled every two seconds."""
 
 
 @pytest.fixture
 def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
-    """A Java worker in a separate group."""
-    made = java_distributed(kafka.bootstrap, tmp_path)
+    """Run a Java worker in a separate group."""
+    worker = java_distributed(kafka.bootstrap, tmp_path)
     try:
-        made.wait_until_up()
-        yield made
+        worker.wait_until_up()
+        yield worker
     finally:
-        made.rest.close()
-        made.process.stop(1.0)  # alone, it takes its time to leave the group
+        worker.rest.close()
+        worker.process.stop(1.0)  # an only member takes long to leave its group
 
 
 def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visitor, tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visi
         assert page.locator("tr[data-row] th a").all_inner_texts()[0] == "java-sink"
         expect(failed.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
         expect(page.get_by_role("columnheader", name="Records/s")).to_have_count(0)
-        screens = of_dashboard(page)
+        screens = list_navigation_urls(page)
         page.goto(page_url(url, "connectors", "java-source"))
-        screens += of_connector(page)
+        screens += list_tab_urls(page)
         for screen in dict.fromkeys(screens):
             page.goto(screen)
             expect(page.get_by_role("heading", level=1)).not_to_have_text("Not found")
@@ -93,7 +93,7 @@ class JavaConnector:
     url: str
 
     def open(self, *segments: str) -> None:
-        self.page.goto(page_url(self.url, "connectors", MADE, *segments))
+        self.page.goto(page_url(self.url, "connectors", NAME, *segments))
 
     def confirm(self, link: str, button: str) -> None:
         """Click a link that requires confirmation, confirm, and wait for the result."""
@@ -106,139 +106,145 @@ class JavaConnector:
             self.page.locator(f'[name="v.{key.replace("_", ".")}"]').fill(value)
 
     def get_json(self, path: str) -> Any:
-        return httpx2.get(f"{self.java.rest.url}/connectors/{MADE}/{path}", trust_env=False).json()
+        return httpx2.get(f"{self.java.rest.url}/connectors/{NAME}/{path}", trust_env=False).json()
 
     def wait_for(self, state: str, tasks: int = 1) -> None:
         """Wait until the worker reports this state for the connector and this number of tasks."""
 
-        def is_so() -> bool:
-            found = self.java.rest.status(MADE)
-            each = [] if found is None else [found["connector"], *found["tasks"]]
-            return [one["state"] for one in each] == [state] * (1 + tasks)
+        def has_state() -> bool:
+            status = self.java.rest.status(NAME)
+            instances = [] if status is None else [status["connector"], *status["tasks"]]
+            return [instance["state"] for instance in instances] == [state] * (1 + tasks)
 
-        wait_until(f"{MADE} was {state}", is_so, timeout_s=START_TIMEOUT_S, program=self.java.process)
+        wait_until(f"{NAME} was {state}", has_state, timeout_s=START_TIMEOUT_S, program=self.java.process)
 
 
 @pytest.fixture
-def made(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[JavaConnector]:
+def java_connector(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[JavaConnector]:
     with kraal_ui(tmp_path / "ui", java.rest.url) as url:
         yield JavaConnector(java, visitor.open(page_url(url)), url)
 
 
 @pytest.mark.slow
 def test_forms_and_buttons_work_on_a_java_worker(
-    made: JavaConnector, visitor: Visitor, tmp_path: Path
+    java_connector: JavaConnector, visitor: Visitor, tmp_path: Path
 ) -> None:
-    page, lines = made.page, tmp_path / "lines"
+    page, lines = java_connector.page, tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
     visitor.expect("422")
-    page.goto(page_url(made.url, "create", SOURCE_CLASS))
-    made.fill(name=MADE, file=str(lines), tasks_max="many")
+    page.goto(page_url(java_connector.url, "create", SOURCE_CLASS))
+    java_connector.fill(name=NAME, file=str(lines), tasks_max="many")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert")).to_contain_text("2 problems")
-    assert made.java.rest.connectors() == []
-    made.fill(tasks_max="1", topic="java-made-lines")
+    assert java_connector.java.rest.connectors() == []
+    java_connector.fill(tasks_max="1", topic="java-made-lines")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
-    made.wait_for("RUNNING")
-    made.confirm("Pause", "Pause")
-    made.wait_for("PAUSED")
+    expect(page.get_by_role("heading", level=1)).to_have_text(NAME)
+    java_connector.wait_for("RUNNING")
+    java_connector.confirm("Pause", "Pause")
+    java_connector.wait_for("PAUSED")
     page.locator("#connector-actions").get_by_role("button", name="Resume").click()
-    made.wait_for("RUNNING")
-    made.open()
+    java_connector.wait_for("RUNNING")
+    java_connector.open()
     page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
     page.get_by_role("dialog").get_by_role("button", name="Restart").click()
-    expect(page.locator("[data-result]")).to_contain_text(f"{MADE}, task 0")
-    made.wait_for("RUNNING")
-    made.open("edit")
-    made.fill(batch_size="7")
+    expect(page.locator("[data-result]")).to_contain_text(f"{NAME}, task 0")
+    java_connector.wait_for("RUNNING")
+    java_connector.open("edit")
+    java_connector.fill(batch_size="7")
     page.get_by_role("button", name="Save…").click()
     expect(page.locator("#changes tbody tr")).to_contain_text("7")
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
-    assert made.get_json("config")["batch.size"] == "7"
+    assert java_connector.get_json("config")["batch.size"] == "7"
 
 
 @pytest.mark.slow
-def test_restart_recovers_a_failed_connector_on_a_java_worker(made: JavaConnector, tmp_path: Path) -> None:
-    page, rest, directory = made.page, made.java.rest, tmp_path / "missing"
+def test_restart_recovers_a_failed_connector_on_a_java_worker(
+    java_connector: JavaConnector, tmp_path: Path
+) -> None:
+    page, rest, directory = java_connector.page, java_connector.java.rest, tmp_path / "missing"
     (tmp_path / "lines").write_text("one\n", encoding="utf-8")
     source = {"connector.class": SOURCE_CLASS, "file": str(tmp_path / "lines"), "topic": "java-restarts"}
     sink = {"connector.class": "FileStreamSink", "topics": "java-restarts", "file": str(directory / "out")}
     rest.create("java-feed", source)
-    page.goto(page_url(made.url, "create"))
-    page.locator("#json").fill(json.dumps({"name": MADE, **sink}))
+    page.goto(page_url(java_connector.url, "create"))
+    page.locator("#json").fill(json.dumps({"name": NAME, **sink}))
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
-    assert made.get_json("config") == {"name": MADE, **sink}
+    expect(page.get_by_role("heading", level=1)).to_have_text(NAME)
+    assert java_connector.get_json("config") == {"name": NAME, **sink}
     expect(page.locator(".cause").first).to_contain_text(str(directory), timeout=START_TIMEOUT_S * 1000)
     tabs = page.locator("nav.tabs a").all_inner_texts()
     assert tabs == ["Overview", "Config", "Offsets", "Topics"]
     directory.mkdir()
-    made.confirm("Restart failed", "Restart")
-    made.wait_for("RUNNING")
+    java_connector.confirm("Restart failed", "Restart")
+    java_connector.wait_for("RUNNING")
     out = directory / "out"
     wait_until(
         "the line was written", lambda: out.exists() and out.read_text() == "one\n", timeout_s=START_TIMEOUT_S
     )
     actions = page.locator("#connector-actions")
     for link in ("Restart", "Restart connector only"):
-        made.open()
+        java_connector.open()
         if link == "Restart connector only":
             actions.locator("summary").click()
         actions.get_by_role("link", name=link, exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Restart").click()
-        expect(page.locator("[data-result]")).to_contain_text(MADE)
+        expect(page.locator("[data-result]")).to_contain_text(NAME)
         expect(page.locator("[data-result]")).not_to_contain_text("failed")
-        made.wait_for("RUNNING")
-    page.goto(page_url(made.url, "connectors"))
-    for name in (MADE, "java-feed"):
+        java_connector.wait_for("RUNNING")
+    page.goto(page_url(java_connector.url, "connectors"))
+    for name in (NAME, "java-feed"):
         page.get_by_label(f"Select {name}", exact=True).check()
     page.locator("#bulk").get_by_role("button", name="Pause").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause (2)").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
-    made.wait_for("PAUSED")
+    java_connector.wait_for("PAUSED")
     expect(page.locator("#away")).to_be_hidden()
-    made.java.process.stop(1.0)
+    java_connector.java.process.stop(1.0)
     expect(page.locator("#away")).to_contain_text("No response from", timeout=2 * UPDATE_MS)
-    expect(page.get_by_role("link", name=MADE)).to_be_visible()  # the last content stays readable
+    expect(page.get_by_role("link", name=NAME)).to_be_visible()  # the last content stays readable
 
 
 @pytest.mark.slow
-def test_offsets_and_topics_of_a_java_worker_can_be_changed(made: JavaConnector, tmp_path: Path) -> None:
-    page, lines = made.page, tmp_path / "lines"
+def test_offsets_and_topics_of_a_java_worker_can_be_changed(
+    java_connector: JavaConnector, tmp_path: Path
+) -> None:
+    page, lines = java_connector.page, tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
     config = {"connector.class": SOURCE_CLASS, "file": str(lines), "topic": "java-made-lines"}
-    made.java.rest.create(MADE, config)
+    java_connector.java.rest.create(NAME, config)
     wait_until(
-        "its topic was known",
-        lambda: bool(made.get_json("topics")[MADE]["topics"]),
+        "the topic was tracked",
+        lambda: bool(java_connector.get_json("topics")[NAME]["topics"]),
         timeout_s=START_TIMEOUT_S,
     )
-    made.open()
-    made.confirm("Stop", "Stop")
-    made.wait_for("STOPPED", tasks=0)
+    java_connector.open()
+    java_connector.confirm("Stop", "Stop")
+    java_connector.wait_for("STOPPED", tasks=0)
     wait_until(
-        "it had an offset", lambda: bool(made.get_json("offsets")["offsets"]), timeout_s=START_TIMEOUT_S
+        "the connector had an offset",
+        lambda: bool(java_connector.get_json("offsets")["offsets"]),
+        timeout_s=START_TIMEOUT_S,
     )
-    made.open("offsets")
+    java_connector.open("offsets")
     page.locator("textarea[name^='o.']").fill('{"position": 0}')
     page.get_by_role("button", name="Preview changes").click()
     page.get_by_role("button", name="Change 1 offset").click()
     expect(page.locator("[data-result]")).to_be_visible()
-    assert [each["offset"] for each in made.get_json("offsets")["offsets"]] == [{"position": 0}]
-    made.confirm("Delete all", "Delete")
-    assert made.get_json("offsets") == {"offsets": []}
-    made.open("topics")
-    made.confirm("Forget used topics", "Forget")
-    assert made.get_json("topics") == {MADE: {"topics": []}}
-    page.goto(page_url(made.url, "connectors"))
-    page.get_by_label(f"Select {MADE}", exact=True).check()
+    assert [entry["offset"] for entry in java_connector.get_json("offsets")["offsets"]] == [{"position": 0}]
+    java_connector.confirm("Delete all", "Delete")
+    assert java_connector.get_json("offsets") == {"offsets": []}
+    java_connector.open("topics")
+    java_connector.confirm("Forget used topics", "Forget")
+    assert java_connector.get_json("topics") == {NAME: {"topics": []}}
+    page.goto(page_url(java_connector.url, "connectors"))
+    page.get_by_label(f"Select {NAME}", exact=True).check()
     page.locator("#bulk").get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.locator("[data-result]")).to_contain_text(MADE)
-    assert made.java.rest.connectors() == []
+    expect(page.locator("[data-result]")).to_contain_text(NAME)
+    assert java_connector.java.rest.connectors() == []
 
 
 def test_read_only_dashboard_has_no_actions_and_rejects_them(
@@ -247,17 +253,17 @@ def test_read_only_dashboard_has_no_actions_and_rejects_them(
     with kraal_ui(tmp_path, scene.worker.url, "--read-only") as url:
         page = visitor.open(page_url(url))
         expect(page.get_by_text("read-only")).to_be_visible()
-        screens = of_dashboard(page)
+        screens = list_navigation_urls(page)
         page.goto(page_url(url, "connectors", FAILING))
-        for screen in dict.fromkeys([*screens, page.url, *of_connector(page)]):
+        for screen in dict.fromkeys([*screens, page.url, *list_tab_urls(page)]):
             page.goto(screen)
             assert page.locator("form[method=post], a[data-confirm]").count() == 0, screen
             assert page.get_by_role("link", name="Edit").count() == 0, screen
-        refused = httpx2.post(
+        response = httpx2.post(
             page_url(url, "actions"),
             data={"action": "pause", "name": SOURCE},
             headers={"Origin": url},
             trust_env=False,
         )
-        assert refused.status_code == 403
+        assert response.status_code == 403
         assert scene.worker.states(SOURCE)[0] == "RUNNING"

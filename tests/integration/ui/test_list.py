@@ -1,4 +1,4 @@
-"""The list of connectors, and its updates after changes in the cluster."""
+"""Tests for the list of connectors and its updates after changes in the cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.integration.ui.stage.scene import (
     page_url,
 )
 from tests.unit.web.api import Api, status
-from tests.unit.web.workers import worker as group_worker
+from tests.unit.web.workers import api_and_url as group_worker
 from web.streams import METRICS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ UPDATE_S = 1.0
 """Maximum delay of updates on the screen."""
 LINES: Final = 500
 HIGH_RATE: Final = 5
-"""Records per second that `LINES` are, over the minute that is measured, and that fewer are not."""
+"""A rate in records per second that is reached only by writing `LINES` records within the measured minute."""
 
 
 def row(page: Page, name: str) -> Locator:
@@ -75,7 +75,7 @@ def test_list_can_be_filtered_searched_and_shared_by_url(scene: Scene, visitor: 
     page.get_by_label("Type").select_option("sink")
     expect(page.locator("tr[data-row]")).to_have_count(1)
     assert names(page) == [SINK]
-    page.get_by_role("searchbox").fill("nothing is called so")
+    page.get_by_role("searchbox").fill("no such connector")
     expect(page.get_by_text("No connector matches.")).to_be_visible()
     page.get_by_role("link", name=re.compile("Show all")).click()
     expect(row(page, FAILING)).to_be_visible()
@@ -96,7 +96,7 @@ def test_change_is_displayed_within_a_second(scene: Scene, visitor: Visitor) -> 
         scene.cluster.resume(SOURCE)
 
 
-ONLY_NUMBERS_OF_THE_SINK: Final = f"""
+ONLY_METRICS_OF_THE_SINK: Final = f"""
 delete window.SharedWorker;
 const listen = EventSource.prototype.addEventListener;
 EventSource.prototype.addEventListener = function (kind, hear) {{
@@ -106,34 +106,36 @@ EventSource.prototype.addEventListener = function (kind, hear) {{
     if (kind === "hello" || isOfTheSink) hear(event);
   }});
 }};"""
-"""Has a page pass over other changes, at which a list shows all numbers that there are."""
+"""Hides other changes from a page, because every change refreshes all metrics of the list."""
 
 
 def test_list_shows_metrics_of_another_worker(scene: Scene, visitor: Visitor) -> None:
     (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
-    other = next(each for each in scene.cluster.workers if not each.url.endswith(task["worker_id"]))
+    other_worker = next(
+        worker for worker in scene.cluster.workers if not worker.url.endswith(task["worker_id"])
+    )
     page = visitor.open("about:blank")
-    page.add_init_script(ONLY_NUMBERS_OF_THE_SINK)
-    with page.expect_response(lambda answer: "part=list" in answer.url):
-        page.goto(page_url(other.url))
+    page.add_init_script(ONLY_METRICS_OF_THE_SINK)
+    with page.expect_response(lambda response: "part=list" in response.url):
+        page.goto(page_url(other_worker.url))
     rate = row(page, SINK).locator("td[data-label='Records/s']")
     assert float(rate.inner_text()) < HIGH_RATE
     before = len(scene.orders_in_kafka())
     lines = [f"order {before + number}" for number in range(LINES)]
     scene.write_orders(*lines)
-    scene.wait_until("the orders were through", lambda: scene.orders_out()[-LINES:] == lines)
+    scene.wait_until("the orders were written", lambda: scene.orders_out()[-LINES:] == lines)
     expect(rate).to_have_text(re.compile(r"^([5-9]|[1-9]\d{1,2})(\.\d+)?$"))
 
 
 @pytest.mark.ci
 def test_list_and_connector_page_follow_metrics_of_another_worker(visitor: Visitor) -> None:
     with group_worker() as one, group_worker() as other:
-        places = [WorkerId(urlsplit(each.url).netloc) for each in (one, other)]
-        runs = replace(status(State.RUNNING), worker_id=places[1])
-        for each, place in zip((one, other), places, strict=True):
-            each.api.herder.publish(worker_id=place)
+        worker_ids = [WorkerId(urlsplit(dashboard.url).netloc) for dashboard in (one, other)]
+        running = replace(status(State.RUNNING), worker_id=worker_ids[1])
+        for each, worker_id in zip((one, other), worker_ids, strict=True):
+            each.api.herder.publish(worker_id=worker_id)
             each.api.herder.put(
-                "orders", {}, tasks=1, statuses=ConnectorStatuses(connector=runs, tasks={0: runs})
+                "orders", {}, tasks=1, statuses=ConnectorStatuses(connector=running, tasks={0: running})
             )
         task = TaskId(ConnectorName("orders"), 0)
         meter = TaskMeter(
@@ -141,15 +143,19 @@ def test_list_and_connector_page_follow_metrics_of_another_worker(visitor: Visit
         )
         other.api.metrics.record_start(task)
         meter.record_state(State.RUNNING)
-        listed = visitor.open(page_url(one.url.rstrip("/")))
-        own = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=listed)
-        wait_until("the other worker was read", lambda: other.api.apps.streams.reader_count > 0, timeout_s=10)
+        list_page = visitor.open(page_url(one.url.rstrip("/")))
+        connector_page = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=list_page)
+        wait_until(
+            "the page followed the other worker",
+            lambda: other.api.apps.streams.reader_count > 0,
+            timeout_s=10,
+        )
         for backlog in (2345, 17):
             other.api.metrics.record_backlog(task, backlog)
             other.api.apps.streams.notify_all(METRICS, ["orders"])
-            for page in (listed, own):
-                shown = page.locator("td[data-label='Backlog']").first
-                expect(shown).to_have_text(str(backlog), timeout=UPDATE_S * 1000)
+            for page in (list_page, connector_page):
+                backlog_cell = page.locator("td[data-label='Backlog']").first
+                expect(backlog_cell).to_have_text(str(backlog), timeout=UPDATE_S * 1000)
 
 
 def test_created_and_deleted_connectors_appear_and_disappear(scene: Scene, visitor: Visitor) -> None:
@@ -200,25 +206,25 @@ TABS: Final = 7
 
 
 @pytest.mark.ci
-def test_many_tabs_follow_changes_over_one_connection(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_many_tabs_follow_changes_over_one_connection(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     api.herder.put("orders", {"connector.class": "x"})
-    first = visitor.open(page_url(url))
-    pages = [first, *(visitor.open(page_url(url), beside=first) for _ in range(TABS - 1))]
+    first_page = visitor.open(page_url(url))
+    pages = [first_page, *(visitor.open(page_url(url), beside=first_page) for _ in range(TABS - 1))]
     assert not any(page.evaluate("document.hidden") for page in pages)
     for name in ("second", "third"):
         api.herder.put(name, {"connector.class": "x"})
         for page in pages:
             expect(row(page, name)).to_be_visible()
             expect(page.locator("#away")).to_be_hidden()
-    expect(visitor.open(page_url(url, "connectors", "third"), beside=first).locator("h1")).to_have_text(
+    expect(visitor.open(page_url(url, "connectors", "third"), beside=first_page).locator("h1")).to_have_text(
         "third"
     )
 
 
 @pytest.mark.ci
-def test_tabs_follow_changes_without_shared_workers(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_tabs_follow_changes_without_shared_workers(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     page = visitor.open("about:blank")
     page.add_init_script("delete window.SharedWorker")
     page.goto(page_url(url))
@@ -231,22 +237,22 @@ AFTER_A_CHANGE: Final = """new Promise((resolve) => {
   kraal.changed(["states"]);
   setTimeout(resolve, 600);
 })"""
-"""Sends a change to the page, and resolves after the page has passed it on to its parts."""
+"""Sends a change to the page, and resolves after the page has passed the change on to its parts."""
 
 
 @pytest.mark.ci
-def test_change_during_a_pending_request_is_displayed(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_change_during_a_pending_request_is_displayed(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     page = visitor.open("about:blank")
-    held: list[tuple[Route, APIResponse]] = []
-    page.route("**/*part=list*", lambda route: held.append((route, route.fetch())), times=1)
+    pending: list[tuple[Route, APIResponse]] = []
+    page.route("**/*part=list*", lambda route: pending.append((route, route.fetch())), times=1)
     page.goto(page_url(url), wait_until="commit")
-    while not held:
+    while not pending:
         page.wait_for_timeout(10)
     api.herder.put("orders", {"connector.class": "x"})
     page.evaluate(AFTER_A_CHANGE)
-    [(route, answer)] = held
-    route.fulfill(response=answer)
+    [(route, response)] = pending
+    route.fulfill(response=response)
     expect(row(page, "orders")).to_be_visible()
 
 
@@ -262,8 +268,8 @@ window.SharedWorker = function (...given) {
 
 
 @pytest.mark.ci
-def test_page_is_displayed_before_its_stream_starts(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_page_is_displayed_before_its_stream_starts(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     page = visitor.open("about:blank")
     page.add_init_script(HELD_FRAME)
     page.goto(page_url(url), wait_until="load")
@@ -274,47 +280,49 @@ def test_page_is_displayed_before_its_stream_starts(worker: tuple[Api, str], vis
     expect(row(page, "orders")).to_be_visible()
 
 
-def paused(api: Api) -> list[str]:
+def list_paused(api: Api) -> list[str]:
     connectors = api.published.latest.config.connectors
-    return sorted(name for name, each in connectors.items() if each.target is TargetState.PAUSED)
+    return sorted(name for name, connector in connectors.items() if connector.target is TargetState.PAUSED)
 
 
 @pytest.mark.ci
-def test_selection_of_all_matches_survives_list_changes(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_selection_of_all_matches_survives_list_changes(
+    api_and_url: tuple[Api, str], visitor: Visitor
+) -> None:
+    api, url = api_and_url
     names = [f"copy-{number:02d}" for number in range(60)]
     for name in ["orders", *names]:
         api.herder.put(name, {"connector.class": "x"})
     page = visitor.open(f"{page_url(url, 'connectors')}?q=copy-")
-    every, bulk = page.get_by_label("Select all 60 connectors that match"), page.locator("#bulk")
+    select_matching, bulk = page.get_by_label("Select all 60 connectors that match"), page.locator("#bulk")
     page.get_by_label("Select copy-07", exact=True).check()
-    expect(every).to_be_hidden()
+    expect(select_matching).to_be_hidden()
     page.get_by_role("button", name="Select all").click()
     expect(bulk).to_contain_text("50 selected")
-    every.check()
+    select_matching.check()
     expect(bulk).to_contain_text("60 selected")
     api.herder.put("copy-99", {"connector.class": "x"})
     expect(page.get_by_label("Select all 61 connectors that match")).to_be_checked()
     expect(bulk).to_contain_text("61 selected")
     api.herder.remove("copy-99")
-    expect(every).to_be_checked()
+    expect(select_matching).to_be_checked()
     page.get_by_label("Select copy-07", exact=True).uncheck()
     expect(bulk).to_contain_text("49 selected")
-    expect(every).to_be_hidden()
+    expect(select_matching).to_be_hidden()
     page.get_by_role("button", name="Select all").click()
-    every.check()
+    select_matching.check()
     bulk.get_by_role("button", name="Pause").click()
-    question = page.get_by_role("dialog")
-    expect(question).to_contain_text("Pause 60 connectors (copy-00, copy-01,")
-    assert paused(api) == []
-    question.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Pause 60 connectors (copy-00, copy-01,")
+    assert list_paused(api) == []
+    dialog.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-result]")).to_contain_text("60 done")
-    assert paused(api) == names
+    assert list_paused(api) == names
 
 
 @pytest.mark.ci
-def test_all_matches_can_be_selected_without_scripts(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_all_matches_can_be_selected_without_scripts(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     names = [f"copy-{number:02d}" for number in range(60)]
     for name in ["orders", *names]:
         api.herder.put(name, {"connector.class": "x"})
@@ -325,10 +333,10 @@ def test_all_matches_can_be_selected_without_scripts(worker: tuple[Api, str], vi
     api.herder.remove("copy-30")
     page.get_by_role("button", name="Pause (60)").click()
     expect(page.get_by_role("alert")).to_contain_text("1 connector no longer matches (copy-30).")
-    assert paused(api) == []
+    assert list_paused(api) == []
     page.get_by_role("button", name="Pause (59)").click()
     expect(page.locator("[data-result]")).to_contain_text("59 done")
-    assert paused(api) == [name for name in names if name != "copy-30"]
+    assert list_paused(api) == [name for name in names if name != "copy-30"]
 
 
 PRESS_AFTER_SWAP: Final = """() => {
@@ -340,14 +348,12 @@ PRESS_AFTER_SWAP: Final = """() => {
 """Presses x in the first task after the next swap, and resolves to the current number of rows."""
 
 
-def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_keys_act_on_the_same_row_after_a_refresh(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     api.herder.put("orders", {"connector.class": "x"})
     page = visitor.open(page_url(url))
     api.herder.put("second", {"connector.class": "x"})
-    expect(
-        row(page, "second")
-    ).to_be_visible()  # another response with the same rows would not replace the list
+    expect(row(page, "second")).to_be_visible()  # a response with the same rows would not replace the list
     row(page, "orders").get_by_role("link", name="orders", exact=True).focus()
     page.keyboard.press("x")
     expect(page.get_by_label("Select orders", exact=True)).to_be_checked()
@@ -362,8 +368,8 @@ def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visit
 
 
 @pytest.mark.slow
-def test_every_documented_key_works(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
+def test_every_documented_key_works(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = api_and_url
     api.herder.put("orders", {"connector.class": "x"})
     page = visitor.open(page_url(url))
     link = page.get_by_role("link", name="orders", exact=True)
@@ -371,7 +377,7 @@ def test_every_documented_key_works(worker: tuple[Api, str], visitor: Visitor) -
     for selected in (True, False):
         page.keyboard.press("x")
         expect(page.get_by_label("Select orders", exact=True)).to_be_checked(checked=selected)
-    question = page.get_by_role("dialog")
+    dialog = page.get_by_role("dialog")
     for key, title in (("r", "Restart orders"), ("p", "Pause orders"), ("s", "Stop orders")):
         if key == "s":
             link.press("Enter")
@@ -380,9 +386,9 @@ def test_every_documented_key_works(worker: tuple[Api, str], visitor: Visitor) -
         else:
             link.focus()
         page.keyboard.press(key)
-        expect(question).to_contain_text(title)
+        expect(dialog).to_contain_text(title)
         page.keyboard.press("Escape")
-        expect(question).to_be_hidden()
+        expect(dialog).to_be_hidden()
     page.keyboard.press("e")
     page.wait_for_url(page_url(url, "connectors", "orders", "edit"))
     for key, title in (("w", "Cluster"), ("p", "Plugins"), ("e", "Events"), ("c", "Connectors")):

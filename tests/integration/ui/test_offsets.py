@@ -1,4 +1,4 @@
-"""Offsets of connectors: display, changes with a preview, and deletion."""
+"""Tests for offsets of connectors: display, changes with a preview, and deletion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_source_rereads_records_after_its_offset_is_set_back(scene: Scene, visit
         assert scene.get(path)["offsets"] == [before | {"offset": {"position": 0}}]
     finally:
         scene.cluster.resume(SOURCE)
-    scene.wait_until("the orders came again", lambda: scene.orders_in_kafka() == orders + orders)
+    scene.wait_until("the orders were repeated", lambda: scene.orders_in_kafka() == orders + orders)
     scene.wait_for_states(SOURCE, *RUNNING)
 
 
@@ -48,11 +48,11 @@ def test_sink_offsets_are_reset_after_confirmation(scene: Scene, visitor: Visito
     path = f"/connectors/{SINK}/offsets"
     count = len(scene.orders_in_kafka())
 
-    def has_all() -> bool:
-        return [each["offset"] for each in scene.get(path)["offsets"]] == [{"kafka_offset": count}]
+    def has_committed_all() -> bool:
+        return [entry["offset"] for entry in scene.get(path)["offsets"]] == [{"kafka_offset": count}]
 
-    scene.wait_until("the sink had written all orders", has_all)
-    written = len(scene.orders_out())
+    scene.wait_until("the sink had written all orders", has_committed_all)
+    line_count = len(scene.orders_out())
     scene.cluster.stop(SINK)
     scene.wait_for_states(SINK, "STOPPED")
     try:
@@ -61,7 +61,7 @@ def test_sink_offsets_are_reset_after_confirmation(scene: Scene, visitor: Visito
         expect(position).to_have_value(str(count))
         expect(page.locator("td[data-label='Lag']")).to_have_text("0")
         scene.write_orders("written while the sink was stopped")
-        scene.wait_until("it was in Kafka", lambda: len(scene.orders_in_kafka()) == count + 1)
+        scene.wait_until("the order was in Kafka", lambda: len(scene.orders_in_kafka()) == count + 1)
         page.reload()
         expect(page.locator("td[data-label='Lag']")).to_have_text("1")
         expect(page.get_by_text("1 of 1 partitions, 1 offset behind")).to_be_visible()
@@ -79,4 +79,6 @@ def test_sink_offsets_are_reset_after_confirmation(scene: Scene, visitor: Visito
     finally:
         scene.cluster.resume(SINK)
         scene.wait_for_states(SINK, *RUNNING)
-    scene.wait_until("the sink wrote all again", lambda: len(scene.orders_out()) == written + count + 1)
+    scene.wait_until(
+        "the sink wrote all orders again", lambda: len(scene.orders_out()) == line_count + count + 1
+    )

@@ -1,4 +1,4 @@
-"""Protection of the dashboard: passwords, and rejection of cross-origin actions."""
+"""Tests for the protection of the dashboard: passwords, and rejection of cross-origin actions."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ JAAS = """KafkaConnect {{
 
 
 def test_cross_origin_page_cannot_act(
-    scene: Scene, visitor: Visitor, serve: Callable[[str, str], str]
+    scene: Scene, visitor: Visitor, serve_page: Callable[[str, str], str]
 ) -> None:
     form = f"""<h1>free of charge</h1><form method="post" action="{scene.page("actions")}">
         <input name="action" value="pause"><input name="name" value="{SOURCE}"></form>"""
     visitor.expect("403")
-    page = visitor.open(serve(form, "addEventListener('load', () => document.forms[0].submit())"))
+    page = visitor.open(serve_page(form, "addEventListener('load', () => document.forms[0].submit())"))
     page.wait_for_url(scene.page("actions"))
     expect(page.locator("body")).to_contain_text("does not come from a page of this dashboard")
     assert scene.worker.states(SOURCE) == RUNNING
     visitor.expect("frame-ancestors")
-    framed = visitor.open(serve(f'<iframe src="{scene.page()}"></iframe>', ""))
+    framed = visitor.open(serve_page(f'<iframe src="{scene.page()}"></iframe>', ""))
     with pytest.raises(Error):
         framed.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
 
@@ -69,13 +69,13 @@ def test_pages_and_updates_require_the_password_and_work_over_tls(
         worker.launch()
         worker.wait_until("REST listened", lambda: "REST listens at" in worker.log_text())
         visitor.expect(f"401|{AWAY}")
-        stranger = visitor.open(page_url(url), ignore_https_errors=True)
-        expect(stranger.locator("body")).to_contain_text("User cannot access the resource.")
-        ann = {"username": USER, "password": PASSWORD}
-        page = visitor.open(page_url(url), ignore_https_errors=True, http_credentials=ann)
+        anonymous_page = visitor.open(page_url(url), ignore_https_errors=True)
+        expect(anonymous_page.locator("body")).to_contain_text("User cannot access the resource.")
+        credentials = {"username": USER, "password": PASSWORD}
+        page = visitor.open(page_url(url), ignore_https_errors=True, http_credentials=credentials)
         expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
         page.wait_for_timeout(1000)
-        expect(page.locator("#away")).to_be_hidden()  # the stream of changes has the password, too
+        expect(page.locator("#away")).to_be_hidden()  # the stream of changes also uses the password
         assert base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() not in page.content()
     finally:
         cluster.close()
@@ -107,7 +107,7 @@ def test_read_only_dashboard_rejects_crafted_actions(kafka: Broker, visitor: Vis
         page.keyboard.press("r")
         expect(page.get_by_role("dialog")).to_have_count(0)
         visitor.expect("403")
-        by_hand = """async ([path, fields]) => {
+        post_script = """async ([path, fields]) => {
             const answer = await fetch(path, {method: "POST", body: new URLSearchParams(fields)});
             return [answer.status, await answer.text()];
         }"""
@@ -116,7 +116,7 @@ def test_read_only_dashboard_rejects_crafted_actions(kafka: Broker, visitor: Vis
             ("/ui/connectors/still/edit", {"do": "save", "v.topic": "u"}),
             ("/ui/connectors/still/offsets", {"do": "reset"}),
         ):
-            status, text = page.evaluate(by_hand, [target, fields])
+            status, text = page.evaluate(post_script, [target, fields])
             assert (status, "This dashboard is read-only." in text) == (403, True), target
         assert worker.states("still") == ["STOPPED"]
         assert worker.ask("GET", "/connectors/still/config").body == {**config, "name": "still"}

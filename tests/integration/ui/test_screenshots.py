@@ -1,4 +1,4 @@
-"""Screenshots in the documentation, one per screen. `KRAAL_UPDATE_SCREENSHOTS=1` updates them."""
+"""Tests for the screenshots in the documentation. `KRAAL_UPDATE_SCREENSHOTS=1` updates the screenshots."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "form": ("create", PLUGIN),
     "plugin": ("plugins", PLUGIN),
 }
-"""Path below `/ui` by screenshot."""
+"""Maps each screenshot to its path below `/ui`."""
 PHONE: Final = "phone"
 FLOW_S: Final = 45.0
-"""Time for which records flow before the screenshots are taken; charts have a point every five seconds."""
+"""Duration of the data flow before the screenshots; charts have a point every five seconds."""
 
 
 def test_every_screen_has_a_screenshot() -> None:
-    shown = {entry.key for entry in NAVIGATION} | {entry.key or "connector" for entry in CONNECTOR_TABS}
-    assert shown <= SCREENS.keys()
+    keys = {entry.key for entry in NAVIGATION} | {entry.key or "connector" for entry in CONNECTOR_TABS}
+    assert keys <= SCREENS.keys()
 
 
 @pytest.mark.parametrize("name", [*SCREENS, PHONE])
@@ -59,7 +59,7 @@ if UPDATES_PICTURES:
         number = 0
         while time.monotonic() < end:
             count = 40 + (number * 7) % 60
-            scene.write_orders(*(f"order {number}-{each}" for each in range(count)))
+            scene.write_orders(*(f"order {number}-{order}" for order in range(count)))
             number += 1
             time.sleep(1)
         (DOCS / "dashboard").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Errors that the visitor detects automatically on faulty pages."""
+"""Tests that the visitor detects errors of faulty pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ci
 
 
 @pytest.mark.parametrize(
-    ("body", "script", "noticed"),
+    ("body", "script", "problem"),
     [
         ("<h1>fine</h1>", "document.title = 'fine'", None),
         ("<h1>wrong</h1>", "console.error('something')", "error in the console: something"),
@@ -29,22 +29,25 @@ pytestmark = pytest.mark.ci
     ],
 )
 def test_page_errors_are_detected(
-    browser: Browser, serve: Callable[[str, str], str], body: str, script: str, noticed: str | None
+    browser: Browser, serve_page: Callable[[str, str], str], body: str, script: str, problem: str | None
 ) -> None:
     visitor = Visitor(browser)
-    visitor.open(serve(body, script))
+    visitor.open(serve_page(body, script))
     problems = visitor.problems()
-    if noticed is None:
+    if problem is None:
         assert problems == []
     else:
-        assert any(noticed in each for each in problems), problems
+        assert any(problem in each for each in problems), problems
         visitor.expect(".")
         assert visitor.problems() == []
 
 
-def test_axe_detects_accessibility_violations(browser: Browser, serve: Callable[[str], str]) -> None:
+def test_axe_detects_accessibility_violations(browser: Browser, serve_page: Callable[[str], str]) -> None:
     visitor = Visitor(browser)
-    page = visitor.open(serve("<h1>fine</h1>"))
+    page = visitor.open(serve_page("<h1>fine</h1>"))
     assert violations(page) == []
-    page = visitor.open(serve("<h1>wrong</h1><input><img src='/own.js'>"))
-    assert {each.partition(":")[0] for each in violations(page)} == {"critical label", "critical image-alt"}
+    page = visitor.open(serve_page("<h1>wrong</h1><input><img src='/own.js'>"))
+    assert {violation.partition(":")[0] for violation in violations(page)} == {
+        "critical label",
+        "critical image-alt",
+    }

@@ -1,6 +1,6 @@
-"""The workers of a cluster, and pages after a worker was killed.
+"""Tests for the pages of workers, also after a worker was killed.
 
-The last of these modules: it leaves another cluster behind.
+This module must run last in this folder, because it leaves a changed cluster behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.integration.ui.visitor import AWAY
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
 
-NOTICED_MS = 5_000
-LOST_MS = 30_000
+BANNER_TIMEOUT_MS = 5_000
+REBALANCE_TIMEOUT_MS = 30_000
 """The group detects the failure after six seconds and rebalances."""
 
 
@@ -28,17 +28,17 @@ def address(url: str) -> str:
 
 
 def test_cluster_page_matches_the_rest_api(scene: Scene, visitor: Visitor) -> None:
-    told = scene.get("/admin/assignments")
+    assignments = scene.get("/admin/assignments")
     page = visitor.open(scene.page("cluster"))
     assert sorted(page.locator("tr[data-row] th a").all_inner_texts()) == sorted(
-        address(worker["url"]) for worker in told["workers"]
+        address(worker["url"]) for worker in assignments["workers"]
     )
     leader = page.locator("tr[data-row]").filter(has_text="leader")
     expect(leader).to_have_count(1)
-    expect(leader).to_contain_text(address(told["leader"]))
-    expect(page.locator(".facts")).to_contain_text(re.compile(rf"Generation\s*{told['generation']}"))
-    reasons = [each["reason"] or "not known" for each in told["rebalances"]]
-    assert set(reasons[1:]) - {"not known"}, "the leader tells earlier reasons"
+    expect(leader).to_contain_text(address(assignments["leader"]))
+    expect(page.locator(".facts")).to_contain_text(re.compile(rf"Generation\s*{assignments['generation']}"))
+    reasons = [rebalance["reason"] or "not known" for rebalance in assignments["rebalances"]]
+    assert set(reasons[1:]) - {"not known"}, "the leader must return earlier reasons"
     for worker in scene.cluster.workers:  # the leader and a follower
         page.goto(page_url(worker.url, "cluster"))
         assert page.locator("tr[data-rebalance] td[data-label='Why']").all_inner_texts() == reasons
@@ -50,12 +50,16 @@ def test_worker_links_to_its_connectors(scene: Scene, visitor: Visitor) -> None:
     page.get_by_role("link", name=worker).first.click()
     expect(page.get_by_text(f"On worker {worker}")).to_be_visible()
     statuses = scene.get("/connectors?expand=status")
-    mine = [
+    expected = [
         name
         for name, entry in statuses.items()
-        if worker in {each["worker_id"] for each in (entry["status"]["connector"], *entry["status"]["tasks"])}
+        if worker
+        in {
+            status_entry["worker_id"]
+            for status_entry in (entry["status"]["connector"], *entry["status"]["tasks"])
+        }
     ]
-    assert sorted(page.locator("tr[data-row] th a").all_inner_texts()) == sorted(mine)
+    assert sorted(page.locator("tr[data-row] th a").all_inner_texts()) == sorted(expected)
 
 
 @pytest.mark.ci
@@ -71,17 +75,17 @@ def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visito
     banner = page.locator("#away")
     expect(banner).to_be_hidden()
     worker.kill()
-    expect(banner).to_be_visible(timeout=NOTICED_MS)
+    expect(banner).to_be_visible(timeout=BANNER_TIMEOUT_MS)
     expect(banner).to_contain_text(f"No response from {name} since ")
     assert violations_in_both_schemes(page) == []
     expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # the last content stays readable
     page.get_by_role("link", name="Pause").first.click()
-    expect(form.locator("#away")).to_be_visible(timeout=NOTICED_MS)
+    expect(form.locator("#away")).to_be_visible(timeout=BANNER_TIMEOUT_MS)
     form.get_by_role("button", name="Save…").click()
     expect(form.locator(".busy")).to_contain_text("Nothing was sent: the worker is not responding.")
-    expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
+    expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=REBALANCE_TIMEOUT_MS)
     scene.wait_until(
-        "everything ran on the survivor", lambda: instance_workers(scene) == {scene.worker.url[7:]}
+        "all instances ran on the survivor", lambda: list_instance_workers(scene) == {scene.worker.url[7:]}
     )
     survivor.goto(scene.page("connectors", SOURCE))
     expect(survivor.locator("td[data-label='Worker']")).to_have_text(scene.worker.url[7:])
@@ -89,17 +93,19 @@ def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visito
     expect(banner).to_be_hidden()
     expect(page.get_by_role("link", name=FAILING)).to_be_visible()
     scene.cluster.pause(SOURCE)
-    expect(page.locator("tr[data-row]").filter(has_text=SOURCE)).to_contain_text("paused", timeout=LOST_MS)
+    expect(page.locator("tr[data-row]").filter(has_text=SOURCE)).to_contain_text(
+        "paused", timeout=REBALANCE_TIMEOUT_MS
+    )
     assert page.evaluate("window.sameDocument")
     expect(form.locator(".busy")).to_have_text("")
     form.get_by_role("button", name="Save…").click()
     expect(form.locator("#changes")).to_contain_text("typed.while.away")
 
 
-def instance_workers(scene: Scene) -> set[str]:
+def list_instance_workers(scene: Scene) -> set[str]:
     """Return the workers of all running and failed connectors and tasks."""
-    found = set()
+    worker_ids = set()
     for entry in scene.get("/connectors?expand=status").values():
-        for each in (entry["status"]["connector"], *entry["status"]["tasks"]):
-            found.add(each["worker_id"] if each["state"] != "UNASSIGNED" else "none")
-    return found
+        for status_entry in (entry["status"]["connector"], *entry["status"]["tasks"]):
+            worker_ids.add(status_entry["worker_id"] if status_entry["state"] != "UNASSIGNED" else "none")
+    return worker_ids

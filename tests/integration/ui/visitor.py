@@ -14,14 +14,14 @@ AWAY: Final = (
     "|htmx:afterRequest|htmx:sendError"
 )
 """Errors of pages whose worker is stopped."""
-LOUD: Final = ("error", "warning")
+REPORTED_TYPES: Final = ("error", "warning")
 REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
     console.error("violation of the policy:", event.violatedDirective, event.blockedURI, event.sample))"""
 """Script that runs in every page before the page's own scripts."""
 
 
 class Visitor:
-    """Opens pages in one browser, and collects errors of the console, of scripts and of the policy.
+    """Opens pages in one browser, and collects console errors, script errors and CSP violations.
 
     Not thread-safe. Pages and contexts stay open until the browser ends.
     """
@@ -42,9 +42,9 @@ class Visitor:
         height: int = 900,
         **options: Any,
     ) -> Page:
-        """Open a page in a tab: of a new profile, or of the profile of the page `beside`, with that one's options.
+        """Open a page in a new profile, or in the profile of the page `beside`, with the options of that page.
 
-        `options` are those of Playwright's `new_context`.
+        `options` are passed to Playwright's `new_context`.
         """
         context = beside.context if beside is not None else None
         if context is None:
@@ -59,8 +59,8 @@ class Visitor:
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self._note(f"error of a script: {error}"))
-        page.on("crash", lambda _page: self._note("the page crashed"))
+        page.on("pageerror", lambda error: self._record_problem(f"error of a script: {error}"))
+        page.on("crash", lambda _page: self._record_problem("the page crashed"))
         page.goto(url)
         self._pages.append(page)  # a page that did not load may never respond
         return page
@@ -72,12 +72,16 @@ class Visitor:
     def problems(self) -> list[str]:
         """Return the unexpected errors so far."""
         for page in self._pages:
-            page.evaluate("0")  # earlier reports of the page have arrived by then
-        return [each for each in self._seen if not any(known.search(each) for known in self._expected)]
+            page.evaluate("0")  # by then, earlier reports of the page have arrived
+        return [
+            problem for problem in self._seen if not any(known.search(problem) for known in self._expected)
+        ]
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type in LOUD:
-            self._note(f"{message.type} in the console: {message.text} ({message.location.get('url', '')})")
+        if message.type in REPORTED_TYPES:
+            self._record_problem(
+                f"{message.type} in the console: {message.text} ({message.location.get('url', '')})"
+            )
 
-    def _note(self, text: str) -> None:
+    def _record_problem(self, text: str) -> None:
         self._seen.append(text)

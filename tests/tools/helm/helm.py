@@ -23,7 +23,7 @@ from typing import Final
 
 import click
 
-from kraal.jars.places import cache_dir
+from kraal.jars.directories import cache_dir
 from scripts.harness.processes import ScriptFailed
 
 MODULE: Final = Path(__file__).parent
@@ -32,15 +32,15 @@ VARIABLE: Final = "KRAAL_HELM"
 BUILD_TIMEOUT_S: Final = 1800.0
 """A build takes five minutes on one core, and temporarily 1.8 GB of disk space."""
 HELM_TIMEOUT_S: Final = 60.0
-WAYS: Final = f"Install helm 3 or 4, or set {VARIABLE} to a helm, or install Go 1.26 to build one."
+ALTERNATIVES: Final = f"Install helm 3 or 4, or set {VARIABLE} to its path, or install Go 1.26 to build helm."
 
 
 def helm() -> Path:
-    """Return the path of helm, which may have to be built. Raises ScriptFailed with the cause and the alternatives."""
-    if named := os.environ.get(VARIABLE):
-        if program := shutil.which(named):
+    """Return the path of helm; build helm if it is not installed. Raises ScriptFailed."""
+    if configured := os.environ.get(VARIABLE):
+        if program := shutil.which(configured):
             return Path(program)
-        raise ScriptFailed(f"Invalid {VARIABLE} '{named}'; expected the path of a helm.")
+        raise ScriptFailed(f"Invalid {VARIABLE} '{configured}'; expected the path of helm.")
     if program := shutil.which("helm"):
         return Path(program)
     return build_helm(MODULE, cache_dir() / "helm")
@@ -63,7 +63,7 @@ def run_helm(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 def locked_version(go_mod: str) -> str:
     """Return the version of helm that a `go.mod` requires, such as `4.3.1`."""
     match = re.search(r"^\s*(?:require )?helm\.sh/helm/v4 v(\S+)", go_mod, re.MULTILINE)
-    assert match is not None, "go.mod requires no helm"
+    assert match is not None, "go.mod does not require helm"
     return match[1]
 
 
@@ -76,7 +76,7 @@ def build_helm(module: Path, directory: Path) -> Path:
         return binary
     go = shutil.which("go")
     if go is None:
-        raise ScriptFailed(f"No helm found, and no Go to build one. {WAYS}")
+        raise ScriptFailed(f"helm was not found, and neither was Go to build it. {ALTERNATIVES}")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / ".lock").open("w", encoding="ascii") as lock:
@@ -85,15 +85,17 @@ def build_helm(module: Path, directory: Path) -> Path:
                 click.echo(f"Building helm {version} for the tests", err=True)
                 _build(go, module, binary)
     except (OSError, subprocess.SubprocessError) as exc:
-        why = str(getattr(exc, "stderr", None) or exc).strip().rpartition("\n")[2]
-        raise ScriptFailed(f"No helm found, and Go cannot build helm {version}: {why}. {WAYS}") from exc
+        cause = str(getattr(exc, "stderr", None) or exc).strip().rpartition("\n")[2]
+        raise ScriptFailed(
+            f"helm was not found, and Go failed to build helm {version}: {cause}. {ALTERNATIVES}"
+        ) from exc
     return binary
 
 
 def _build(go: str, module: Path, binary: Path) -> None:
     """Build helm in a temporary directory that contains Go's caches. Raises OSError, SubprocessError."""
-    for left_over in binary.parent.glob(".build-*"):  # left by a killed process; no other process is building
-        shutil.rmtree(left_over, ignore_errors=True)
+    for directory in binary.parent.glob(".build-*"):  # a killed process left it; no other process is building
+        shutil.rmtree(directory, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=binary.parent) as name:
         program = Path(name) / "helm"
         command = [go, "build", "-C", str(module), "-mod=readonly", "-modcacherw", "-trimpath"]

@@ -21,13 +21,13 @@ from typing import Any, Final
 
 import click
 
-from kraal.jars.places import cache_dir
+from kraal.jars.directories import cache_dir
 from scripts.harness.processes import ScriptFailed
 from tests.tools.debian import unpack
 
 ROOT: Final = Path(__file__).parents[3]
 PACKAGES: Final = ("buildah", "crun", "mmdebstrap")
-WAYS: Final = "The image is built as root on Debian 12."
+ALTERNATIVES: Final = "The image is built as root on Debian 12."
 BUILD_TIMEOUT_S: Final = 1800.0
 """A build takes about five minutes on two idle cores, or one minute with the layers of an earlier build."""
 BASE: Final = "localhost/kraal-base"
@@ -44,7 +44,7 @@ NOT_SLIM: Final = (
     "usrmerge perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4 "
     "libfile-find-rule-perl libnumber-compare-perl libtext-glob-perl"
 )
-"""Packages that mmdebstrap installs but the published image does not have."""
+"""Packages that mmdebstrap installs but that the published image does not contain."""
 
 _ENTER: Final = """
 tools=$1 libraries=$2; shift 2
@@ -52,7 +52,7 @@ mount -t overlay overlay -o "lowerdir=$tools$libraries:$libraries" "$libraries"
 mount -t tmpfs tmpfs /sys/fs/cgroup
 PATH=$tools/usr/bin:$PATH exec "$@"
 """
-"""Hides cgroups, because crun does not support machines with both versions and does not need them here."""
+"""Shell script that hides cgroups, because crun does not support machines with both versions of cgroups."""
 _BASE: Final = """
 container=$(buildah from scratch)
 buildah add --quiet "$container" "$1" /
@@ -63,20 +63,20 @@ buildah commit --quiet --rm "$container" "$2"
 
 def tools() -> Path:
     """Return the directory of the unpacked programs. Raises ScriptFailed."""
-    return unpack("containers", *PACKAGES, ways=WAYS, with_dependencies=True)
+    return unpack("containers", *PACKAGES, alternatives=ALTERNATIVES, with_dependencies=True)
 
 
 def enter_namespace(*command: str) -> list[str]:
     """Return a command that runs `command` in a mount namespace with buildah and crun."""
     if os.geteuid() != 0:
-        raise ScriptFailed(f"Building the image requires root. {WAYS}")
+        raise ScriptFailed(f"Building the image requires root. {ALTERNATIVES}")
     tools_directory = tools()
     libraries = f"/usr/lib/{platform.machine()}-linux-gnu"
     return ["unshare", "--mount", "sh", "-euc", _ENTER, "sh", str(tools_directory), libraries, *command]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of buildah, with its storage and settings in the cache directory."""
+    """Return the environment of buildah, with the storage and settings in the cache directory."""
     variables = {
         "STORAGE_DRIVER": "overlay",
         "CONTAINERS_STORAGE_CONF": str(home() / "storage.conf"),
@@ -110,16 +110,16 @@ def buildah(*arguments: str, text: bool = False) -> str:
 
 def run(*command: str, text: bool = False) -> str:
     """Run a command in the namespace with the clone as its directory. Raises ScriptFailed."""
-    done = subprocess.run(
+    completed = subprocess.run(
         enter_namespace(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
     )  # fmt: skip
-    if done.returncode != 0:
-        output = f"{done.stdout}{done.stderr or ''}".strip().splitlines()
+    if completed.returncode != 0:
+        output = f"{completed.stdout}{completed.stderr or ''}".strip().splitlines()
         raise ScriptFailed(
-            f"{command[0]} failed with exit code {done.returncode}: " + "\n".join(output[-30:])
+            f"{command[0]} failed with exit code {completed.returncode}: " + "\n".join(output[-30:])
         )
-    return done.stdout
+    return completed.stdout
 
 
 def build_image(plugins: Sequence[str] = ()) -> str:
@@ -128,7 +128,7 @@ def build_image(plugins: Sequence[str] = ()) -> str:
     with (home() / ".lock").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if BASE not in buildah("images", "--format", "{{.Name}}", text=True).split():
-            _make_base()
+            _create_base_image()
         arguments = {"BASE": BASE} | ({"PLUGINS": " ".join(plugins)} if plugins else {})
         options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
         buildah("build", "--layers", "--pull-never", "--network=host", *options, "--tag", name, ".")
@@ -143,7 +143,7 @@ def inspect_image(name: str) -> Mapping[str, Any]:
     return config
 
 
-def _make_base() -> None:
+def _create_base_image() -> None:
     archive = home() / "base.tar"
     excluded = [f"--dpkgopt=path-exclude={path}" for path in EXCLUDED]
     run(

@@ -1,4 +1,4 @@
-"""Containers of the image, run by crun: read-only, without capabilities, on the host's network."""
+"""Runs containers of the image with crun: read-only, without capabilities, on the host's network."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ mount --bind "$(buildah mount "$container")" "$bundle/rootfs"
 exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle" "$container"
 """
 VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - the volumes declared by the image
-HOST: Final = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
-"""Files that every engine mounts into a container, here those of this machine."""
+HOST_FILES: Final = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
+"""Files of this machine that are mounted into a container, as every container engine does."""
 NAMESPACES: Final = ("ipc", "mount", "pid", "uts")
 STOP_TIMEOUT_S: Final = 70.0
 
@@ -32,7 +32,7 @@ class Container:
 
     name: str
     directory: Path
-    """Directory of its bundle, its log and its volumes."""
+    """Directory of the bundle, the log and the volumes."""
     config: Mapping[str, Any]
 
     def command(
@@ -41,7 +41,7 @@ class Container:
         """Return the command that runs the image's entry point, or a program of the image if `entry` is false.
 
         Args:
-            arguments: override the image's default arguments, unless empty.
+            arguments: arguments that override the image's default arguments, unless empty.
             mounts: paths in the container by directory of this machine.
             entry: whether the arguments are passed to the entry point.
         """
@@ -60,10 +60,10 @@ class Container:
                 "capabilities": {},
             },
             "mounts": [
-                *self._system(),
-                *map(_bind, HOST, HOST),
-                *self._volumes(int(user)),
-                *map(_bind, mounts, mounts.values()),
+                *self._make_system_mounts(),
+                *map(_make_bind_mount, HOST_FILES, HOST_FILES),
+                *self._make_volume_mounts(int(user)),
+                *map(_make_bind_mount, mounts, mounts.values()),
             ],
             "linux": {"namespaces": [{"type": name} for name in NAMESPACES]},
         }
@@ -99,15 +99,15 @@ class Container:
         """Return the directory of this machine that is mounted as a volume of the container."""
         return self.directory / name.strip("/").replace("/", "-")
 
-    def _volumes(self, user: int) -> Iterator[dict[str, Any]]:
+    def _make_volume_mounts(self, user: int) -> Iterator[dict[str, Any]]:
         for name in VOLUMES:
             volume = self.volume(name)
             volume.mkdir(exist_ok=True)
             shutil.chown(volume, user, user)
-            yield _bind(volume, name)
+            yield _make_bind_mount(volume, name)
 
     @staticmethod
-    def _system() -> Iterator[dict[str, Any]]:
+    def _make_system_mounts() -> Iterator[dict[str, Any]]:
         yield {"destination": "/proc", "type": "proc", "source": "proc"}
         yield {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}
         yield {
@@ -120,7 +120,7 @@ class Container:
 
 @contextmanager
 def container(image: str, directory: Path) -> Iterator[Container]:
-    """Create a container of an image with its own directory; remove the container at the end of the block."""
+    """Create a container of an image with its files in `directory`; remove the container at the end of the block."""
     name = buildah("from", "--pull-never", image, text=True).strip()
     try:
         yield Container(name, directory, inspect_image(image))
@@ -128,7 +128,7 @@ def container(image: str, directory: Path) -> Iterator[Container]:
         buildah("rm", name)
 
 
-def _bind(source: Path, destination: str | Path) -> dict[str, Any]:
+def _make_bind_mount(source: Path, destination: str | Path) -> dict[str, Any]:
     return {
         "destination": str(destination),
         "type": "bind",

@@ -2,8 +2,8 @@
 
 Runs the examples in the documentation of all SQL functions, and checks files of each format and compression, tables,
 Python functions, state stores, the web UI and settings that select other classes. Prints one JSON object with the
-number of examples, missing classes and failures. The image has no test packages, so this imports only packages of a
-worker.
+number of examples, missing classes and failures. The image has no test packages, so this script must import
+only packages of a worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXAMPLE: Final = re.compile(r"^\s+> (.+);$", re.MULTILINE)
 MISSING: Final = re.compile(
     r"ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField|UnsatisfiedLink|ServiceConfig"
 )
-"""Errors of missing classes; some examples also fail on purpose."""
+"""Errors of missing classes. Other errors are ignored, because some examples fail on purpose."""
 ROWS: Final = 1000
 TEXT_CODECS: Final = ("none", "gzip", "bzip2", "deflate", "lz4", "snappy")
 CODECS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -58,7 +58,7 @@ INTERPRETED: Final = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Settings for examples, most of whose time would be spent on compilation."""
+"""Settings that avoid compilation, which would take most of the time of the examples."""
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.io.encryption.enabled": "true",
@@ -67,10 +67,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
 }
-"""Settings of a second session; the first one has those of a worker."""
+"""Settings of the second session. The first session has the settings of a worker."""
 
 
-def session(directory: Path, **settings: str) -> SparkSession:
+def start_session(directory: Path, **settings: str) -> SparkSession:
     """Start a Spark session with its files in a directory."""
     options = {
         "spark.ui.enabled": "false",
@@ -84,57 +84,59 @@ def session(directory: Path, **settings: str) -> SparkSession:
     return SparkSession.builder.master("local[2]").config(map=dict(options)).getOrCreate()
 
 
-def examples(spark: SparkSession) -> list[str]:
+def list_examples(spark: SparkSession) -> list[str]:
     """Return the distinct examples of all built-in functions."""
-    inner: Any = spark
-    registry = inner._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - there is no public API
-    listed = registry.listFunction()
+    untyped_session: Any = spark
+    registry = untyped_session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - there is no public API
+    functions = registry.listFunction()
     statements: dict[str, None] = {}
-    for number in range(listed.size()):
-        described = registry.lookupFunction(listed.apply(number)).get()
-        statements |= dict.fromkeys(EXAMPLE.findall(described.getExamples()))
+    for number in range(functions.size()):
+        description = registry.lookupFunction(functions.apply(number)).get()
+        statements |= dict.fromkeys(EXAMPLE.findall(description.getExamples()))
     return list(statements)
 
 
-def problem(what: str, action: Callable[[], object]) -> str | None:
-    """Run an action; return a message if it failed, else None."""
+def run_check(label: str, action: Callable[[], object]) -> str | None:
+    """Run an action; return a message if it fails, or else None."""
     try:
         action()
     except Exception as error:  # noqa: BLE001 - any error is reported
-        return f"{what}: {type(error).__name__}: {str(error)[:2000]}"
+        return f"{label}: {type(error).__name__}: {str(error)[:2000]}"
     return None
 
 
-def missing(spark: SparkSession, statements: list[str]) -> Iterator[str]:
-    """Run examples; yield the errors of those with missing classes."""
-    apart = spark.newSession()
+def find_missing_classes(spark: SparkSession, statements: list[str]) -> Iterator[str]:
+    """Run the examples; yield the errors of missing classes."""
+    isolated_session = spark.newSession()
     for key, value in INTERPRETED.items():
-        apart.conf.set(key, value)
+        isolated_session.conf.set(key, value)
     with ThreadPoolExecutor(2) as pool:
-        for error in pool.map(lambda each: problem(each, partial(query, apart, each)), statements):
+        for error in pool.map(
+            lambda each: run_check(each, partial(execute, isolated_session, each)), statements
+        ):
             if error is not None and MISSING.search(error):
                 yield error
 
 
-def attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+def list_checks(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the checks of a worker's session."""
     for kind, codecs in CODECS.items():
         for codec in codecs:
-            yield f"{kind} with {codec}", partial(files, spark, directory, kind, codec)
+            yield f"{kind} with {codec}", partial(check_files, spark, directory, kind, codec)
     for statement in STATEMENTS:
-        yield statement, partial(query, spark, statement)
-    yield "Python functions", partial(python_functions, spark)
+        yield statement, partial(execute, spark, statement)
+    yield "Python functions", partial(check_python_functions, spark)
     for store in STORES:
-        yield store, partial(stateful, spark, directory, store)
+        yield store, partial(check_stateful_stream, spark, directory, store)
 
 
-def query(spark: SparkSession, statement: str) -> None:
+def execute(spark: SparkSession, statement: str) -> None:
     """Execute a statement."""
     spark.sql(statement).collect()
 
 
-def files(spark: SparkSession, directory: Path, kind: str, codec: str) -> None:
-    """Write files and read them."""
+def check_files(spark: SparkSession, directory: Path, kind: str, codec: str) -> None:
+    """Write files of one format and compression, and read them."""
     path = str(directory / f"{kind}-{codec}")
     columns = ["cast(id AS string) AS value"] if kind == "text" else ["id", "cast(id AS string) AS name"]
     spark.range(ROWS).selectExpr(*columns).write.format(kind).options(rowTag="r", compression=codec).save(
@@ -146,7 +148,7 @@ def files(spark: SparkSession, directory: Path, kind: str, codec: str) -> None:
     assert count == ROWS, count
 
 
-def python_functions(spark: SparkSession) -> None:
+def check_python_functions(spark: SparkSession) -> None:
     """Transfer rows from Python to Spark, to Python workers, and back."""
     table = pa.table({"n": list(range(ROWS))})
     double = udf(lambda n: n * 2, "bigint")
@@ -154,46 +156,48 @@ def python_functions(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize(range(ROWS)).map(lambda n: n * 2).sum() == ROWS * (ROWS - 1)
 
 
-def stateful(spark: SparkSession, directory: Path, store: str) -> None:
+def check_stateful_stream(spark: SparkSession, directory: Path, store: str) -> None:
     """Run a stateful stream, resume it from its checkpoint, and read its state."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE}.{store}")
     source, checkpoint = directory / f"{store}-in", str(directory / store)
     for number in (1, 2):
         spark.range(ROWS * number).write.mode("append").parquet(str(source))
         stream = spark.readStream.schema("id BIGINT").parquet(str(source))
-        counted = stream.dropDuplicates(["id"]).groupBy("id").count()
-        writer = counted.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+        counts = stream.dropDuplicates(["id"]).groupBy("id").count()
+        writer = counts.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
         writer.option("checkpointLocation", checkpoint).start().awaitTermination()
         count = spark.read.format("statestore").load(checkpoint).count()
         assert count == ROWS * number, count
 
 
-def second_attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+def list_second_checks(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the checks of the second session."""
     yield "Kryo, encryption, zstd", lambda: spark.range(ROWS).repartition(4).rdd.map(tuple).distinct().count()
     for path in ("/jobs/", "/SQL/", "/api/v1/applications"):
-        yield path, partial(page, f"{spark.sparkContext.uiWebUrl}{path}")
-    yield "the log of events", lambda: next(directory.rglob("*.zstd*"))
+        yield path, partial(request_page, f"{spark.sparkContext.uiWebUrl}{path}")
+    yield "event log", lambda: next(directory.rglob("*.zstd*"))
 
 
-def page(url: str) -> None:
+def request_page(url: str) -> None:
     """Request a page."""
     httpx2.get(url, trust_env=False).raise_for_status()
 
 
 def main(directory: Path) -> None:
     """Run all checks and print the result."""
-    spark = session(directory)
-    ran = examples(spark)
-    absent = list(missing(spark, ran))
-    failed = [each for what in attempts(spark, directory) if (each := problem(*what))]
+    spark = start_session(directory)
+    statements = list_examples(spark)
+    missing_classes = list(find_missing_classes(spark, statements))
+    failures = [each for label in list_checks(spark, directory) if (each := run_check(*label))]
     spark.stop()
     logs = directory / "events"
     logs.mkdir()
-    spark = session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
-    failed += [each for what in second_attempts(spark, logs) if (each := problem(*what))]
+    spark = start_session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
+    failures += [each for label in list_second_checks(spark, logs) if (each := run_check(*label))]
     spark.stop()
-    sys.stdout.write(json.dumps({"examples": len(ran), "missing": absent, "failed": failed}) + "\n")
+    sys.stdout.write(
+        json.dumps({"examples": len(statements), "missing": missing_classes, "failed": failures}) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Start:
     seconds: float
     """Seconds from the start of the container to the first response."""
     waited_s: float
-    """Maximum seconds for which a thread of the worker waited for a core because of other load."""
+    """Maximum seconds for which a thread of the worker waited for a core, because of other load."""
 
     @property
     def unloaded_s(self) -> float:
@@ -48,21 +48,24 @@ class Start:
 
 
 def measure_starts(target: Container, broker: Broker, mode: str, times: int) -> Iterator[Start]:
-    """Start a worker once for each requested element.
+    """Start a worker `times` times; yield the duration of each start.
 
-    An additional first start, which caches the files and creates the topics of a distributed worker, is not counted.
+    An additional first start, which caches files and creates the topics of a distributed worker, is not measured.
     """
     port = free_port()
-    etc = write_properties(target.directory / f"etc-{mode}", broker, port, _STANDALONE)
-    _start(target, etc, mode, port)
+    properties_directory = write_properties(target.directory / f"etc-{mode}", broker, port, _STANDALONE)
+    _start(target, properties_directory, mode, port)
     for _ in range(times):
-        yield _start(target, etc, mode, port)
+        yield _start(target, properties_directory, mode, port)
 
 
-def _start(target: Container, etc: Path, mode: str, port: int) -> Start:
-    begun = time.monotonic()
+def _start(target: Container, properties_directory: Path, mode: str, port: int) -> Start:
+    start_s = time.monotonic()
     arguments = (mode, "/etc/kraal/worker.properties")
-    with target.run_entry_point({etc: "/etc/kraal"}, *arguments) as process, closing(Rest(port)) as rest:
+    with (
+        target.run_entry_point({properties_directory: "/etc/kraal"}, *arguments) as process,
+        closing(Rest(port)) as rest,
+    ):
         wait_until(
             "the worker was up",
             lambda: rest.is_up() or process.poll() is not None,
@@ -71,21 +74,21 @@ def _start(target: Container, etc: Path, mode: str, port: int) -> Start:
         )
         if process.poll() is not None:
             raise ScriptFailed(f"The worker exited: {(target.directory / 'log').read_text(errors='replace')}")
-        return Start(time.monotonic() - begun, max(_waits_s(process.pid)))
+        return Start(time.monotonic() - start_s, max(_yield_waits_s(process.pid)))
 
 
-def _waits_s(pid: int) -> Iterator[float]:
+def _yield_waits_s(pid: int) -> Iterator[float]:
     """Yield the seconds for which each thread of the Python child processes has waited for a core."""
-    for each in psutil.Process(pid).children(recursive=True):
-        if each.name() != "java":
-            for thread in Path(f"/proc/{each.pid}/task").iterdir():
+    for process in psutil.Process(pid).children(recursive=True):
+        if process.name() != "java":
+            for thread in Path(f"/proc/{process.pid}/task").iterdir():
                 with suppress(OSError):  # the thread has exited
                     yield int((thread / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
 
 
 @click.command()
 @click.option("--times", type=click.IntRange(1), default=5, show_default=True, help="Starts of each mode.")
-@click.option("--image", help="Existing image. Default: build one.")
+@click.option("--image", help="Existing image. Default: build the image.")
 def main(times: int, image: str | None) -> None:
     """Print the seconds until REST is available."""
     with tempfile.TemporaryDirectory() as directory:

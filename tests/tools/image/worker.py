@@ -1,4 +1,4 @@
-"""Files of a worker in a container of the image."""
+"""Creates the files of a worker in a container of the image."""
 
 from __future__ import annotations
 

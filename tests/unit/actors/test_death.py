@@ -1,4 +1,4 @@
-"""Recovery from actor deaths without losses under the seeded scheduler."""
+"""Tests for the recovery from actor deaths without lost records, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def config(**more: str) -> dict[str, str | None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_calls() -> None:
+def _clear_calls() -> None:
     FakeSourceConnector.calls.clear()
 
 
@@ -31,10 +31,10 @@ def test_restarted_herder_adopts_running_instances(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.ask(RestartTask(task=T0))
-    opened, calls = list(worker.fake.opened), list(FakeSourceConnector.calls)
+    opened_tasks, calls = list(worker.fake.opened), list(FakeSourceConnector.calls)
     worker.crash("herder")
     worker.advance(1)
-    assert worker.fake.opened == opened
+    assert worker.fake.opened == opened_tasks
     assert FakeSourceConnector.calls == calls
     worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "1"}))
     worker.run()
@@ -131,7 +131,7 @@ def test_paused_tasks_stay_paused_when_spark_is_lost(seed: int) -> None:
     assert worker.states(NAME) == ["PAUSED"] * 3
     worker.fake.recover()
     worker.run()
-    assert worker.fake.find_run(T0) is None, "a new run would read before it is told to pause"
+    assert worker.fake.find_run(T0) is None, "a new run would read records before it is paused"
     worker.fake.feed(T0, 3)
     worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
     worker.run()

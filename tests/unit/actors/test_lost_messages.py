@@ -1,4 +1,4 @@
-"""Recovery after an actor dies with a message in its mailbox, or while another actor starts."""
+"""Tests for the recovery after an actor dies with a message in its mailbox, or while another actor starts."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ RUNNING = ["RUNNING"] * 3
 
 def set_frozen(scheduler: Scheduler, actor: str, *, frozen: bool = True) -> None:
     """Suspend or resume the actor with this name."""
-    [address] = [each for each in scheduler.addresses() if each.name == actor]
+    [address] = [candidate for candidate in scheduler.addresses() if candidate.name == actor]
     scheduler.freeze(address, frozen=frozen)
 
 
 def last_state(worker: EmbeddedWorker, task: TaskId) -> str:
     """Return the latest state of a task in the status log."""
-    read = [
-        decode_status(each.key, each.value) for each in worker.status_log.read(0, worker.status_log.end())
+    records = [
+        decode_status(record.key, record.value)
+        for record in worker.status_log.read(0, worker.status_log.end())
     ]
-    found = [each.status for each in read if isinstance(each, StatusRecord) and each.instance == task]
-    return "" if found[-1] is None else str(found[-1].state)
+    statuses = [
+        record.status for record in records if isinstance(record, StatusRecord) and record.instance == task
+    ]
+    return "" if statuses[-1] is None else str(statuses[-1].state)
 
 
 @pytest.mark.parametrize("reader", ["config reader", "status reader"])
@@ -100,7 +103,9 @@ def test_tasks_restart_although_their_stop_statuses_are_lost(seed: int) -> None:
 def test_task_configs_survive_the_death_of_the_worker_actor(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     created = worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
-    worker.run_until(lambda: any(each.name == "connector numbers" for each in worker.scheduler.addresses()))
+    worker.run_until(
+        lambda: any(address.name == "connector numbers" for address in worker.scheduler.addresses())
+    )
     set_frozen(worker.scheduler, "worker")
     worker.crash("worker")
     worker.run()  # messages of the connector are queued behind the death
@@ -201,8 +206,8 @@ def test_withheld_status_is_written_after_the_lease_is_renewed(
     cluster.settle()
     generation = cluster.workers[0].snapshot.generation
     cluster.workers[0].assembly.herder.question(SetTargetState(name=NAME, target=TargetState.PAUSED))
-    with monkeypatch.context() as late:
-        late.setattr(lease, "LEASE_FRACTION", -1.0)  # as if its heartbeats were late
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "LEASE_FRACTION", -1.0)  # as if the heartbeats were late
         cluster.scheduler.advance(2)
     cluster.scheduler.advance(10)
     assert cluster.states(NAME) == ["PAUSED"] * 3
@@ -215,19 +220,21 @@ def test_status_contains_the_new_owner_although_its_writer_died(seed: int) -> No
     cluster.settle()
     cluster.create(NAME, CONFIG)
     cluster.settle()
-    heir = cluster.leader
-    assert heir is not None
-    [victim] = [each for each in cluster.workers if each is not heir]
-    writer = heir._host.address("status writer")  # noqa: SLF001 - the scheduler has two of this name
+    new_owner = cluster.leader
+    assert new_owner is not None
+    [killed_worker] = [worker for worker in cluster.workers if worker is not new_owner]
+    writer = new_owner._host.address("status writer")  # noqa: SLF001 - two actors of the scheduler have this name
     cluster.scheduler.freeze(writer)
-    cluster.crash(heir, "status writer")
-    cluster.kill(victim)
+    cluster.crash(new_owner, "status writer")
+    cluster.kill(killed_worker)
     cluster.scheduler.advance(15)  # the work is reassigned, and its statuses are queued behind the death
     cluster.scheduler.freeze(writer, frozen=False)
     cluster.scheduler.advance(10)
-    stored = heir.snapshot.status.statuses[NAME]
-    assert stored.connector is not None
-    assert {each.worker_id for each in (stored.connector, *stored.tasks.values())} == {heir.worker_id}
+    statuses = new_owner.snapshot.status.statuses[NAME]
+    assert statuses.connector is not None
+    assert {status.worker_id for status in (statuses.connector, *statuses.tasks.values())} == {
+        new_owner.worker_id
+    }
 
 
 @pytest.mark.parametrize("actor", ["fencer", "herder"])

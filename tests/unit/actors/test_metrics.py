@@ -1,4 +1,4 @@
-"""Metrics of workers: `GET /metrics` after each step of a connector's lifecycle."""
+"""Tests for the metrics of workers: `GET /metrics` after each step of a connector's lifecycle."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ def metrics(worker: EmbeddedWorker) -> Scraped:
     return scraped(worker.metrics())
 
 
-def task_metrics(found: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
+def task_metrics(scrape: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
     """Return the metrics of a task in one group, by name without the prefix."""
-    wanted = frozenset({("connector", str(task.connector)), ("task", str(task.task))})
+    expected_labels = frozenset({("connector", str(task.connector)), ("task", str(task.task))})
     return {
         name.removeprefix(prefix): value
-        for (name, labels), value in found.values.items()
-        if name.startswith(prefix) and labels == wanted
+        for (name, labels), value in scrape.values.items()
+        if name.startswith(prefix) and labels == expected_labels
     }
 
 
-def states(found: Scraped) -> tuple[set[str], dict[str, float]]:
+def states(scrape: Scraped) -> tuple[set[str], dict[str, float]]:
     """Return the connector's state, and the number of its tasks by state."""
     words = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
-    counts = {w: found.all_of(f"{WORKER}connector_{w}_task_count") for w in words}
-    return found.label_of("kafka_connect_connector_metrics", "status", connector=NAME), {
+    counts = {w: scrape.all_of(f"{WORKER}connector_{w}_task_count") for w in words}
+    return scrape.label_of("kafka_connect_connector_metrics", "status", connector=NAME), {
         word: sum(series.values()) for word, series in counts.items() if sum(series.values())
     }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_metrics_of_a_source(seed: int) -> None:
+def test_source_metrics_follow_the_lifecycle(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     assert metrics(worker).value(WORKER + "connector_count") == 0
     worker.create(NAME, config())
@@ -81,7 +81,7 @@ def test_metrics_of_a_source(seed: int) -> None:
         "batch_size_avg": pytest.approx(25 / 3),
     }
     source = task_metrics(scrape, SOURCE)
-    assert all(math.isnan(source.pop(f"transaction_size_{each}")) for each in ("min", "max", "avg"))
+    assert all(math.isnan(source.pop(f"transaction_size_{statistic}")) for statistic in ("min", "max", "avg"))
     assert source == {
         "source_record_poll_rate": 25 / 40,
         "source_record_poll_total": 25,
@@ -121,7 +121,7 @@ def test_metrics_of_a_source(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_metrics_of_a_sink(seed: int) -> None:
+def test_sink_metrics_are_exported(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config(FAKE_SINK))
     worker.fake.feed(T0, 30)
@@ -149,7 +149,7 @@ def test_metrics_of_a_sink(seed: int) -> None:
 
 
 class SlowCommitEngine(FakeEngine):
-    """Attempts each commit twice, two seconds apart."""
+    """An engine that attempts each commit twice, two seconds apart."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -192,12 +192,12 @@ def test_retried_sink_commit_is_counted(seed: int) -> None:
     run.commit_again()
     worker.run()
     scrape = metrics(worker)
-    assert task_metrics(scrape, SINK)["offset_commit_skip_total"] == 1, "no commit waited for it any more"
+    assert task_metrics(scrape, SINK)["offset_commit_skip_total"] == 1, "no commit was pending any more"
     assert task_metrics(scrape, SINK)["offset_commit_completion_total"] == 1
 
 
 class TimingEngine(FakeEngine):
-    """Reports durations before records are written."""
+    """An engine that reports durations before records are written."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -215,8 +215,8 @@ def test_continuous_run_reports_its_durations() -> None:
     worker = EmbeddedWorker(engine=TimingEngine())
     worker.create(NAME, config())
     worker.run()
-    numbers = worker.assembly.metrics.current().tasks[T0]
-    assert (numbers.poll, numbers.write, numbers.commit) == (
+    recorded = worker.assembly.metrics.current().tasks[T0]
+    assert (recorded.poll, recorded.write, recorded.commit) == (
         NO_PHASE.add_occurrences(80, 2),
         NO_PHASE,
         NO_PHASE.add_occurrences(7, 1),
@@ -235,10 +235,10 @@ def test_failures_retries_and_restarts_are_counted(seed: int) -> None:
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 1, "failed": 1}), "failed instances are still exported"
-    failed = task_metrics(scrape, ERRORS)
-    assert failed.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
-    assert failed.pop("total_retries") == 2
-    assert set(failed.values()) == {0}
+    error_metrics = task_metrics(scrape, ERRORS)
+    assert error_metrics.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
+    assert error_metrics.pop("total_retries") == 2
+    assert set(error_metrics.values()) == {0}
     assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 5
     assert scrape.value(WORKER + "task_startup_failure_total") == 0, "the task had started"
 
@@ -246,7 +246,9 @@ def test_failures_retries_and_restarts_are_counted(seed: int) -> None:
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
+    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 0, (
+        "counted since the restart of the task"
+    )
     assert task_metrics(scrape, ERRORS)["total_retries"] == 0
     assert scrape.value(WORKER + "task_startup_success_total") == 3
 
@@ -317,28 +319,33 @@ def test_rebalances_are_counted(seed: int) -> None:
     cluster.settle()
     cluster.create(NAME, config())
     cluster.settle()
-    found = {worker.name: scraped(worker.metrics()) for worker in cluster.alive}
+    scrapes = {worker.name: scraped(worker.metrics()) for worker in cluster.alive}
     for worker in cluster.alive:
-        mine = found[worker.name]
-        assert mine.value(REBALANCE + "rebalancing") == 0
-        assert mine.value(REBALANCE + "completed_rebalances_total") >= 1
-        assert mine.value(REBALANCE + "epoch") == worker.snapshot.generation
-        assert math.isfinite(mine.value(REBALANCE + "time_since_last_rebalance_ms"))
-        assert mine.label_of(REBALANCE[:-1], "connect_protocol") == {"STATIC"}
-        assert mine.label_of(REBALANCE[:-1], "leader_name") == {cluster.leader.url}
+        scrape = scrapes[worker.name]
+        assert scrape.value(REBALANCE + "rebalancing") == 0
+        assert scrape.value(REBALANCE + "completed_rebalances_total") >= 1
+        assert scrape.value(REBALANCE + "epoch") == worker.snapshot.generation
+        assert math.isfinite(scrape.value(REBALANCE + "time_since_last_rebalance_ms"))
+        assert scrape.label_of(REBALANCE[:-1], "connect_protocol") == {"STATIC"}
+        assert scrape.label_of(REBALANCE[:-1], "leader_name") == {cluster.leader.url}
     for kind, count in (("connectors", 1), ("tasks", 2)):
         name = f"kafka_connect_connect_coordinator_metrics_assigned_{kind}"
-        assert sum(sum(each.all_of(name).values()) for each in found.values()) == count
-    assert sum(each.value(WORKER + "task_count") for each in found.values()) == 2
+        assert sum(sum(worker_scrape.all_of(name).values()) for worker_scrape in scrapes.values()) == count
+    assert sum(worker_scrape.value(WORKER + "task_count") for worker_scrape in scrapes.values()) == 2
 
-    before = {name: each.value(REBALANCE + "completed_rebalances_total") for name, each in found.items()}
-    [left] = [worker for worker in cluster.alive if worker is not cluster.leader]
-    cluster.kill(left)
+    rebalance_counts = {
+        name: worker_scrape.value(REBALANCE + "completed_rebalances_total")
+        for name, worker_scrape in scrapes.items()
+    }
+    [follower] = [worker for worker in cluster.alive if worker is not cluster.leader]
+    cluster.kill(follower)
     cluster.settle(within_s=30)
-    after = scraped(cluster.leader.metrics())
-    assert after.value(REBALANCE + "completed_rebalances_total") > before[cluster.leader.name]
-    assert after.value(WORKER + "task_count") == 2
-    assert after.value(REBALANCE + "rebalance_max_time_ms") >= 0
+    later_scrape = scraped(cluster.leader.metrics())
+    assert (
+        later_scrape.value(REBALANCE + "completed_rebalances_total") > rebalance_counts[cluster.leader.name]
+    )
+    assert later_scrape.value(WORKER + "task_count") == 2
+    assert later_scrape.value(REBALANCE + "rebalance_max_time_ms") >= 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)

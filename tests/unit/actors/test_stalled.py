@@ -1,4 +1,4 @@
-"""Stalled instances and their causes in status, metrics and log."""
+"""Tests for stalled instances, whose causes are shown in the status, the metrics and the log."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def create_worker(**properties: str) -> EmbeddedWorker:
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
     stall_detection = StallDetection(worker.assembly.metrics, AutoRestart())
-    found: list[Any] = json.loads(json.dumps(stall_detection.stalled_tasks(worker.snapshot)))
-    return found
+    tasks: list[Any] = json.loads(json.dumps(stall_detection.stalled_tasks(worker.snapshot)))
+    return tasks
 
 
 def single_cause(worker: EmbeddedWorker) -> str:
@@ -43,8 +43,8 @@ def single_cause(worker: EmbeddedWorker) -> str:
 
 
 def cause_with_kind(worker: EmbeddedWorker) -> tuple[str, str]:
-    [found] = StallDetection(worker.assembly.metrics, AutoRestart()).causes(worker.snapshot).values()
-    return found
+    [cause] = StallDetection(worker.assembly.metrics, AutoRestart()).causes(worker.snapshot).values()
+    return cause
 
 
 def gauge(worker: EmbeddedWorker, name: str, task: TaskId) -> float | None:
@@ -88,13 +88,13 @@ def test_hanging_batch_is_stalled() -> None:
 
 
 class RejectingStore(MemoryOffsets):
-    """Rejects writes while configured to."""
+    """An offset store that rejects writes while `is_failing` is true."""
 
-    refuses = False
+    is_failing = False
 
     @override
     def store(self, *args: Any, **more: Any) -> None:
-        if self.refuses:
+        if self.is_failing:
             raise StoreError("the disk is full")
         super().store(*args, **more)
 
@@ -103,12 +103,12 @@ def test_failing_commit_is_stalled() -> None:
     offsets = RejectingStore()
     worker = EmbeddedWorker(offsets=offsets, properties={"task.stall.timeout.ms": "60000"})
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
-    offsets.refuses = True
+    offsets.is_failing = True
     worker.fake.feed(T0, 5)
     worker.advance(62)
-    [found] = stalled(worker)
-    assert (found["task"], found["cause"]) == (0, "Its commit does not end: the disk is full")
-    offsets.refuses = False
+    [task] = stalled(worker)
+    assert (task["task"], task["cause"]) == (0, "Its commit does not end: the disk is full")
+    offsets.is_failing = False
     worker.advance(5)
     assert stalled(worker) == []
 
@@ -139,7 +139,7 @@ def test_zero_timeout_disables_stall_detection() -> None:
 
 
 class SilentEngine(FakeEngine):
-    """Opens tasks without reporting it."""
+    """An engine that does not report that its tasks are open."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -147,14 +147,14 @@ class SilentEngine(FakeEngine):
         return FakeRun(self, spec, position, lambda _: None)
 
 
-def sink(**properties: str) -> EmbeddedWorker:
+def create_sink_worker(**properties: str) -> EmbeddedWorker:
     worker = EmbeddedWorker(properties=properties)
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "orders,more", "tasks.max": "1"})
     return worker
 
 
 def test_sink_with_a_growing_unread_backlog_is_stalled() -> None:
-    worker = sink()
+    worker = create_sink_worker()
     worker.fake.feed(T0, 5)
     worker.run()
     report = worker.assembly.metrics.record_backlog
@@ -171,7 +171,7 @@ def test_sink_with_a_growing_unread_backlog_is_stalled() -> None:
 
 
 def test_java_sink_with_an_unread_backlog_is_stalled() -> None:
-    worker = sink()
+    worker = create_sink_worker()
     worker.fake.feed(T0, 5)
     worker.run()
     report = worker.assembly.metrics.record_backlog
@@ -188,9 +188,9 @@ def test_java_sink_with_an_unread_backlog_is_stalled() -> None:
 
 
 def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
-    worker = sink()
+    worker = create_sink_worker()
     metrics = worker.assembly.metrics
-    metrics.has_partitions(T0, 0)
+    metrics.record_partitions(T0, 0)
     topics: set[str] = {"others"}
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, lambda: topics)
     watch.check()
@@ -200,7 +200,7 @@ def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
     assert single_cause(worker) == "None of its topics exists: orders, more"
     assert stalled(worker)[0]["step_ms"] is None
     topics.add("orders")
-    metrics.has_partitions(T0, 1)
+    metrics.record_partitions(T0, 1)
     watch.check()
     assert stalled(worker) == []
 
@@ -218,7 +218,7 @@ def test_task_that_waits_for_its_engine_is_stalled() -> None:
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
     worker.advance(61)
-    assert single_cause(worker) == "It waits: Spark is starting"
+    assert single_cause(worker) == "It is waiting: Spark is starting"
 
 
 def test_connector_without_task_configs_is_stalled() -> None:
@@ -233,4 +233,4 @@ def test_connector_without_task_configs_is_stalled() -> None:
     supervision: Any = detection.status(worker.snapshot, NAME)
     assert supervision["connector"]["stalled"] is True
     stalls: Any = detection.stalled_connectors(worker.snapshot)
-    assert [each["cause"] for each in stalls] == [text]
+    assert [stall["cause"] for stall in stalls] == [text]

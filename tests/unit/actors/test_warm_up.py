@@ -1,4 +1,4 @@
-"""A worker whose engine is not ready does not join a group with work, which would move to it from other workers."""
+"""Tests that a worker whose engine is not ready does not join a group with work, which would be assigned to it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tests.fakes.cluster.group_cluster import Cluster, Worker
 SEEDS = range(6)
 
 
-def cluster_with_newcomer(seed: int, *, is_up: list[bool]) -> tuple[Cluster, Worker]:
-    """Return two workers with work, and a third worker whose engine is ready when `is_up` contains True."""
+def cluster_with_newcomer(seed: int, *, readiness: list[bool]) -> tuple[Cluster, Worker]:
+    """Return two workers with work, and a third worker whose engine is ready once `readiness` has an item."""
     cluster = Cluster(seed)
     for _ in range(2):
         cluster.add()
     cluster.configure(c1=4, c2=4)
     cluster.settle(30)
-    return cluster, cluster.add(ready=lambda: bool(is_up))
+    return cluster, cluster.add(ready=lambda: bool(readiness))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_worker_joins_once_its_engine_is_ready(seed: int) -> None:
-    is_up: list[bool] = []
-    cluster, newcomer = cluster_with_newcomer(seed, is_up=is_up)
-    rounds = cluster.broker.generation
+    readiness: list[bool] = []
+    cluster, newcomer = cluster_with_newcomer(seed, readiness=readiness)
+    generation = cluster.broker.generation
     cluster.advance(30)
-    assert cluster.broker.generation == rounds, "the other workers did not rebalance"
+    assert cluster.broker.generation == generation, "the other workers did not rebalance"
     assert not newcomer.deliveries
-    is_up.append(True)
+    readiness.append(True)
     cluster.advance(5)
     cluster.settle(10)
     assert newcomer.running
@@ -42,7 +42,7 @@ def test_worker_joins_once_its_engine_is_ready(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_worker_without_a_ready_engine_joins_after_a_timeout(seed: int) -> None:
-    cluster, newcomer = cluster_with_newcomer(seed, is_up=[])
+    cluster, newcomer = cluster_with_newcomer(seed, readiness=[])
     cluster.advance(WARM_UP_TIMEOUT_S - 1)
     assert not newcomer.deliveries
     cluster.advance(6)
@@ -60,19 +60,19 @@ def test_worker_joins_a_group_without_connectors_immediately(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_member_starts_the_engine_for_later_connectors(seed: int) -> None:
-    cluster, seen = Cluster(seed), list[int]()
+    cluster, connector_counts = Cluster(seed), list[int]()
 
     def ready() -> bool:
-        seen.append(len(member.published.latest.config.connectors))
+        connector_counts.append(len(member.published.latest.config.connectors))
         return True
 
     member = cluster.add(ready=ready)
     cluster.settle(10)
     assert member.deliveries
-    seen.clear()
+    connector_counts.clear()
     cluster.configure(c1=1)
     cluster.settle(10)
-    assert 1 in seen
+    assert 1 in connector_counts
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -86,9 +86,9 @@ def test_command_fails_with_the_reason_while_the_engine_is_not_ready(seed: int) 
     began_s = cluster.clock.now()
     with pytest.raises(
         Unavailable, match="cannot process requests: Java plugins are not available: exit code 1"
-    ) as refused:
+    ) as caught:
         cluster.ask(newcomer, RestartConnector(name=name))
-    assert refused.value.retry_after_s is not None
+    assert caught.value.retry_after_s is not None
     assert EARLY_TIMEOUT_S <= cluster.clock.now() - began_s < EARLY_TIMEOUT_S + 15
     newcomer.engine.recover()
     cluster.settle()
@@ -103,9 +103,9 @@ def test_command_waits_for_a_starting_engine(seed: int) -> None:
     cluster.settle()
     newcomer = cluster.add()
     newcomer.engine.lose("the JVM of Java plugins is starting")
-    answer = newcomer.assembly.herder.question(RestartConnector(name=name))
+    future = newcomer.assembly.herder.question(RestartConnector(name=name))
     cluster.advance(EARLY_TIMEOUT_S - 5)
-    assert not answer.done()
+    assert not future.done()
     newcomer.engine.recover()
-    cluster.run_until(answer.done, timeout_s=30)
-    assert not isinstance(answer.exception(), Unavailable)
+    cluster.run_until(future.done, timeout_s=30)
+    assert not isinstance(future.exception(), Unavailable)

@@ -1,4 +1,4 @@
-"""A worker under the seeded scheduler: REST commands and recovery."""
+"""Tests for REST commands and the recovery of a worker, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def config(**more: str) -> dict[str, str | None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_calls() -> None:
+def _clear_calls() -> None:
     FakeSourceConnector.calls.clear()
 
 
@@ -153,10 +153,10 @@ def test_only_a_changed_config_restarts_the_tasks(
     worker: EmbeddedWorker,
 ) -> None:
     worker.create(NAME, config())
-    opened = len(worker.fake.opened)
+    opened_count = len(worker.fake.opened)
     assert worker.ask(PutConfig(name=NAME, config=config())) is False
     worker.run()
-    assert len(worker.fake.opened) == opened
+    assert len(worker.fake.opened) == opened_count
     assert FakeSourceConnector.calls.count((NAME, "start")) == 2
     worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "3"}))
     worker.run()
@@ -197,16 +197,16 @@ def test_disabled_topic_reset_is_rejected(setting: str, text: str) -> None:
 
 
 class TestRestart:
-    """KIP-745 in standalone mode: the restart completes before the response."""
+    """Tests for KIP-745 in standalone mode, in which a restart completes before the response."""
 
     @pytest.mark.parametrize("seed", SEEDS)
     @pytest.mark.parametrize(
         ("include_tasks", "only_failed", "connectors", "tasks"),
         [
-            pytest.param(False, False, 1, 0, id="the connector alone"),
-            pytest.param(True, False, 1, 1, id="everything"),
-            pytest.param(False, True, 0, 0, id="only failed, nothing is"),
-            pytest.param(True, True, 0, 0, id="only failed with tasks, nothing is"),
+            pytest.param(False, False, 1, 0, id="only the connector"),
+            pytest.param(True, False, 1, 1, id="the connector and its tasks"),
+            pytest.param(False, True, 0, 0, id="only failed, none has failed"),
+            pytest.param(True, True, 0, 0, id="only failed with tasks, none has failed"),
         ],
     )
     def test_restart_creates_new_incarnations(
@@ -217,19 +217,21 @@ class TestRestart:
         FakeSourceConnector.calls.clear()
         worker.fake.opened.clear()
         body = worker.ask(RestartConnector(name=NAME, include_tasks=include_tasks, only_failed=only_failed))
-        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "before the response"
-        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, "before the response"
+        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "restarted before the response"
+        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, (
+            "restarted before the response"
+        )
         if not include_tasks and not only_failed:
             assert body is None
         else:
             assert body is not None
-            restarted = "RESTARTING" if connectors else "RUNNING"
-            assert body["connector"]["state"] == restarted  # type: ignore[call-overload,index]
+            expected_state = "RESTARTING" if connectors else "RUNNING"
+            assert body["connector"]["state"] == expected_state  # type: ignore[call-overload,index]
         worker.run()
         assert worker.states(NAME) == ["RUNNING"] * 3
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_restart_of_a_failed_task_restarts_only_it(self, seed: int) -> None:
+    def test_restart_of_failed_instances_restarts_only_the_failed_task(self, seed: int) -> None:
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, config())
         worker.fake.fail(T1, "ValueError: no")
@@ -287,15 +289,15 @@ def test_restarted_worker_continues_at_its_stored_state(worker: EmbeddedWorker) 
     worker.fake.feed(T0, 12)
     worker.ask(RestartConnector(name=NAME, include_tasks=True))
     worker.run()
-    again = EmbeddedWorker(
+    restarted_worker = EmbeddedWorker(
         config_log=worker.config_log, status_log=worker.status_log, offsets=worker.offsets, seed=1
     )
-    again.fake.feed(T0, 20)
-    again.run()
-    assert again.states(NAME) == ["RUNNING"] * 3
-    assert again.states("resting") == ["PAUSED"]
-    assert again.fake.written[T0] == list(range(12, 20)), "old restart requests are ignored"
-    assert again.fake.opened.count(T0) == 1
+    restarted_worker.fake.feed(T0, 20)
+    restarted_worker.run()
+    assert restarted_worker.states(NAME) == ["RUNNING"] * 3
+    assert restarted_worker.states("resting") == ["PAUSED"]
+    assert restarted_worker.fake.written[T0] == list(range(12, 20)), "old restart requests are ignored"
+    assert restarted_worker.fake.opened.count(T0) == 1
 
 
 def test_graceful_shutdown_writes_unassigned_for_all(worker: EmbeddedWorker) -> None:
@@ -338,7 +340,7 @@ def test_hanging_connector_is_abandoned_to_the_engine(monkeypatch: pytest.Monkey
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
     worker = EmbeddedWorker()
     worker.create(NAME, config())
-    monkeypatch.setattr(Connector, "_stop_instance", lambda _: None)  # its plugin occupies the thread
+    monkeypatch.setattr(Connector, "_stop_instance", lambda _: None)  # as if the plugin blocked the thread
     worker.ask(DeleteConnector(name=NAME))
     worker.advance(9)
     assert NAME not in abandoned

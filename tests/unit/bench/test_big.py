@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.bench.data.big import SCHEMA, Sample, count_at, minutes, write_records
+from scripts.bench.data.big import SCHEMA, Sample, compute_minute_rates, count_at, write_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         pytest.param(
             [(5.0, 0), (65.0, 600), (155.0, 600)], [10, 0, 0], id="the last minute ends with the last sample"
         ),
-        pytest.param([(0.0, 0), (10.0, 200), (20.0, 300)], [20, 10], id="less than two are cut in halves"),
+        pytest.param([(0.0, 0), (10.0, 200), (20.0, 300)], [20, 10], id="less than two minutes are halved"),
     ],
 )
-def test_minutes_returns_the_rate_of_each_minute(samples: list[Sample], expected: list[float]) -> None:
-    assert minutes(samples, 60.0) == pytest.approx(expected)
+def test_rates_of_all_minutes_are_computed(samples: list[Sample], expected: list[float]) -> None:
+    assert compute_minute_rates(samples, 60.0) == pytest.approx(expected)
 
 
 def test_count_is_interpolated_between_samples() -> None:

@@ -47,10 +47,10 @@ def test_count_is_complete_when_the_last_line_is_readable() -> None:
     assert committed.count() == 0
     topic.records = [0, MARKER, 1, MARKER]
     assert committed.count() < 3  # four offsets, but two of them are markers
-    assert committed.all_at == 0
+    assert committed.complete_at == 0
     topic.records += [2, MARKER]
     assert committed.count() == 3
-    assert committed.all_at > 0
+    assert committed.complete_at > 0
     assert committed.markers == 3
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from scripts.bench.report import Case, Target, percentile, table
+from scripts.bench.report import Case, Target, format_table, percentile
 
 
 @pytest.mark.parametrize(
@@ -12,13 +12,13 @@ from scripts.bench.report import Case, Target, percentile, table
     [
         pytest.param(Target(ratio=4), [100], [400], ">= 4 x: yes", id="the ratio is met"),
         pytest.param(Target(ratio=4), [100], [399], ">= 4 x: NO", id="the ratio is missed"),
-        pytest.param(Target(ratio=4), [], [400], ">= 4 x: not measured", id="Java was left out"),
+        pytest.param(Target(ratio=4), [], [400], ">= 4 x: not measured", id="Java was not measured"),
         pytest.param(Target(limit=1.0), [], [1.0], "<= 1: yes", id="at most"),
         pytest.param(Target(limit=1.0), [0.2], [1.01], "<= 1: NO", id="at most, missed"),
         pytest.param(Target(least=0.9), [], [0.9], ">= 0.9: yes", id="at least"),
         pytest.param(Target(least=0.9), [2.0], [0.89], ">= 0.9: NO", id="at least, missed"),
-        pytest.param(Target(least=0.9), [2.0], [], ">= 0.9: not measured", id="Kraal was left out"),
-        pytest.param(Target(), [1], [2], "", id="nothing is wanted"),
+        pytest.param(Target(least=0.9), [2.0], [], ">= 0.9: not measured", id="Kraal was not measured"),
+        pytest.param(Target(), [1], [2], "", id="no target"),
     ],
 )
 def test_verdict_contains_the_target_and_the_outcome(
@@ -33,7 +33,7 @@ def test_percentile_returns_a_measured_value() -> None:
 
 
 def test_table_contains_medians_spreads_and_verdicts() -> None:
-    text = table([Case("drained", "s", [2.0, 4.0, 3.0], [1.5], wanted=Target(ratio=1.5))])
+    text = format_table([Case("drained", "s", [2.0, 4.0, 3.0], [1.5], wanted=Target(ratio=1.5))])
     assert re.split("  +", text.splitlines()[1]) == [
         "drained",
         "s",

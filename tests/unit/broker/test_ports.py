@@ -1,4 +1,4 @@
-"""Free ports are unused, and are not returned twice."""
+"""Tests that free ports are unused and are not returned twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND, LAST = 31_001, 31_002, 31_003
 
 
 class FixedChoice:
-    """Chooses the same ports each time."""
+    """A random source that chooses the same ports each time."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
         """Return some of the ports."""
@@ -25,13 +25,13 @@ class FixedChoice:
 
 
 @pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make each choice return the same ports in the same order, none of which has been returned."""
+def _fixed_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each choice return the same ports in the same order, and forget the ports that were returned."""
     monkeypatch.setattr("kraal.broker.broker.random.SystemRandom", FixedChoice)
-    monkeypatch.setattr("kraal.broker.broker._returned", set())
+    monkeypatch.setattr("kraal.broker.broker._returned_ports", set())
 
 
-@pytest.mark.usefixtures("chosen")
+@pytest.mark.usefixtures("_fixed_choice")
 def test_port_is_returned_once() -> None:
     assert [free_port() for _ in range(3)] == [FIRST, SECOND, LAST]
     with pytest.raises(
@@ -40,10 +40,10 @@ def test_port_is_returned_once() -> None:
         free_port()
 
 
-@pytest.mark.usefixtures("chosen")
+@pytest.mark.usefixtures("_fixed_choice")
 def test_port_in_use_is_not_returned() -> None:
-    with socket.socket() as taken:
-        taken.bind((HOST, FIRST))
+    with socket.socket() as occupant:
+        occupant.bind((HOST, FIRST))
         assert free_port() == SECOND
     assert free_port() == FIRST
 
@@ -54,7 +54,7 @@ def test_ports_are_outside_the_ephemeral_range() -> None:
     assert all(free_port() < first for _ in range(50))
 
 
-@pytest.mark.usefixtures("chosen")
+@pytest.mark.usefixtures("_fixed_choice")
 def test_controller_port_differs_from_broker_port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ports: list[tuple[int, int]] = []
 

@@ -1,4 +1,4 @@
-"""Reading of topics."""
+"""Tests for the reading of topics."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kraal.jars.errors import BrokerError
 class Consumer:
     """A consumer of a topic with one empty partition, whose first requests for offsets fail."""
 
-    refusals: list[int] = []  # noqa: RUF012 - set by each test
+    offset_errors: list[int] = []  # noqa: RUF012 - set by each test
 
     def __init__(self, _: dict[str, Any]) -> None:
-        self.left = list(self.refusals)
+        self.remaining_errors = list(self.offset_errors)
 
     def list_topics(self, topic: str, **_: float) -> Any:
         return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: None})})
 
     def get_watermark_offsets(self, _partition: object, **_: float) -> tuple[int, int]:
-        if self.left:
-            raise KafkaException(KafkaError(self.left.pop(0)))
+        if self.remaining_errors:
+            raise KafkaException(KafkaError(self.remaining_errors.pop(0)))
         return 0, 0
 
     def assign(self, _: object) -> None:
@@ -46,12 +46,12 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
 def test_offsets_are_requested_again_until_topic_has_leader(
     consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
-    monkeypatch.setattr(consumer, "refusals", refused)
+    errors = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+    monkeypatch.setattr(consumer, "offset_errors", errors)
     assert read_topic("broker:1", "new", timeout_s=30) == []
 
 
 def test_other_errors_are_raised(consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "refusals", [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    monkeypatch.setattr(consumer, "offset_errors", [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     with pytest.raises(BrokerError, match="Failed to read topic new"):
         read_topic("broker:1", "new", timeout_s=30)

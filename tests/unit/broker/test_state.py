@@ -17,12 +17,12 @@ from kraal.jars.errors import BrokerError
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[psutil.Process]:
+def child_process(tmp_path: Path) -> Iterator[psutil.Process]:
     """A process with the broker's settings on its command line."""
     command = [sys.executable, "-c", "print(flush=True); input()", str(tmp_path / "server.properties")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        child.stdout.readline()  # before exec, a process may have no command line
+        child.stdout.readline()  # wait for exec, before which a process may have no command line
         yield psutil.Process(child.pid)
         child.kill()
 
@@ -40,10 +40,10 @@ def test_record_round_trips(tmp_path: Path) -> None:
 
 
 def test_process_is_recognized_during_exec(
-    tmp_path: Path, other: psutil.Process, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, child_process: psutil.Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil.Process, "cmdline", lambda _: [])
-    assert make_record(other).process(tmp_path) is not None
+    assert make_record(child_process).process(tmp_path) is not None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "started": 1, "port": 2}'])
@@ -53,39 +53,41 @@ def test_unreadable_record_is_an_error(tmp_path: Path, text: str) -> None:
         Broker(tmp_path, free_port()).stop()
 
 
-def test_recorded_process_is_found(tmp_path: Path, other: psutil.Process) -> None:
-    process = make_record(other).process(tmp_path)
+def test_recorded_process_is_found(tmp_path: Path, child_process: psutil.Process) -> None:
+    process = make_record(child_process).process(tmp_path)
     assert process is not None
-    assert process.pid == other.pid
+    assert process.pid == child_process.pid
 
 
-def test_reused_pid_is_not_the_broker(tmp_path: Path, other: psutil.Process) -> None:
-    make_record(other, started_s=-60).write(tmp_path)
+def test_reused_pid_is_not_the_broker(tmp_path: Path, child_process: psutil.Process) -> None:
+    make_record(child_process, started_s=-60).write(tmp_path)
     assert Broker(tmp_path, free_port()).stop() is False
-    assert other.is_running()
+    assert child_process.is_running()
     assert state.read(tmp_path) is None
 
 
-def test_process_with_other_command_line_is_not_the_broker(tmp_path: Path, other: psutil.Process) -> None:
-    assert make_record(other).process(tmp_path / "elsewhere") is None
+def test_process_with_other_command_line_is_not_the_broker(
+    tmp_path: Path, child_process: psutil.Process
+) -> None:
+    assert make_record(child_process).process(tmp_path / "elsewhere") is None
 
 
-def test_exited_process_is_not_found(tmp_path: Path, other: psutil.Process) -> None:
-    record = make_record(other)
-    other.kill()
-    other.wait(10)
+def test_exited_process_is_not_found(tmp_path: Path, child_process: psutil.Process) -> None:
+    record = make_record(child_process)
+    child_process.kill()
+    child_process.wait(10)
     assert record.process(tmp_path) is None
 
 
-def test_stop_terminates_recorded_process(tmp_path: Path, other: psutil.Process) -> None:
-    make_record(other).write(tmp_path)
+def test_stop_terminates_recorded_process(tmp_path: Path, child_process: psutil.Process) -> None:
+    make_record(child_process).write(tmp_path)
     assert Broker(tmp_path, free_port()).stop() is True
-    assert not other.is_running() or other.status() == psutil.STATUS_ZOMBIE
+    assert not child_process.is_running() or child_process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_status_fails_if_broker_is_not_running(tmp_path: Path) -> None:
-    where = ["--data-dir", str(tmp_path / "none"), "--port", str(free_port())]
-    stopped = CliRunner().invoke(main, ["kafka", "stop", *where])
+    options = ["--data-dir", str(tmp_path / "none"), "--port", str(free_port())]
+    stopped = CliRunner().invoke(main, ["kafka", "stop", *options])
     assert (stopped.exit_code, stopped.output.startswith("No broker was running")) == (0, True)
-    status = CliRunner().invoke(main, ["kafka", "status", *where])
+    status = CliRunner().invoke(main, ["kafka", "status", *options])
     assert (status.exit_code, status.stderr.startswith("Error: No broker is running")) == (1, True)

@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.broker.broker import free_port
-from scripts.chaos_run.clients import Call, Clients, call
+from scripts.chaos_run.clients import Call, Clients, make_call
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.pipes import SIDES, Feeder, Pipe
 from scripts.chaos_run.schedule import Request
@@ -21,8 +21,8 @@ PICKS = [n / 50 for n in range(50)]
 ERROR = {"error_code": 409, "message": "momentarily"}
 
 
-def calls(request: Request) -> list[Call]:
-    return [call(request, pick, PIPES, Path()) for pick in PICKS]
+def list_calls(request: Request) -> list[Call]:
+    return [make_call(request, pick, PIPES, Path()) for pick in PICKS]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def calls(request: Request) -> list[Call]:
     ],
 )
 def test_requests_select_any_connector(request_: Request, method: str, end: str) -> None:
-    requests = calls(request_)
+    requests = list_calls(request_)
     names = {f"pipe-{n}-{kind}" for n in range(2) for kind in ("source", "sink")}
     assert {each.path for each in requests} == {
         f"/connectors/{name}{end}" for name in {*names, *(f"side-{n}" for n in range(SIDES))}
@@ -48,15 +48,15 @@ def test_requests_select_any_connector(request_: Request, method: str, end: str)
 
 def test_only_side_connectors_are_created_and_deleted() -> None:
     for request in (Request.CREATE_SIDE, Request.DELETE_SIDE, Request.CONFIGURE_SIDE):
-        assert all("pipe" not in each.path for each in calls(request))
-    bodies = [each.body or {} for each in calls(Request.CREATE_SIDE)]
+        assert all("pipe" not in each.path for each in list_calls(request))
+    bodies = [each.body or {} for each in list_calls(Request.CREATE_SIDE)]
     assert {body["name"] for body in bodies} == {f"side-{n}" for n in range(SIDES)}
     assert {body["config"]["connector.class"] for body in bodies} == {"FileStreamSource", "FileStreamSink"}
 
 
 def test_reconfigured_pipe_keeps_its_files_and_topic() -> None:
     configs = {name: config for pipe in PIPES for name, config in pipe.configs.items()}
-    for each in calls(Request.CONFIGURE_PIPE):
+    for each in list_calls(Request.CONFIGURE_PIPE):
         name = each.path.split("/")[2]
         body = each.body or {}
         assert {key: body[key] for key in configs[name] if key != "tasks.max"} == {
@@ -127,9 +127,9 @@ def test_feeder_appends_the_lines_of_each_pipe_and_detects_standstills(tmp_path:
     ]
     feeder = Feeder(pipes)
     feeder.start()
-    never = threading.Event()
+    pause = threading.Event()
     while feeder.count_written(pipes[0]) < 60:
-        never.wait(0.01)
+        pause.wait(0.01)
     feeder.stop()
     assert feeder.count_written(pipes[1]) == feeder.count_written(pipes[0]) * 3 // 20
     assert feeder.standstill_s > 0, "no line was delivered"
@@ -138,4 +138,4 @@ def test_feeder_appends_the_lines_of_each_pipe_and_detects_standstills(tmp_path:
         pipe.source_file.rename(pipe.sink_file)
         assert pipe.last() == feeder.count_written(pipe) - 1
         delivery = pipe.delivery(feeder.count_written(pipe))
-        assert (delivery.missing, delivery.strange, delivery.repeated) == (0, 0, 0)
+        assert (delivery.missing, delivery.unknown, delivery.repeated) == (0, 0, 0)

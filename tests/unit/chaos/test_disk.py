@@ -1,4 +1,4 @@
-"""The disk's faults, with and without the privilege to mount."""
+"""Tests for the faults of the disk, with and without the privilege to mount."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from scripts.chaos_run.disk import Disk
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The recorded commands, all of which succeed without being run."""
-    done: list[str] = []
+    commands: list[str] = []
 
     def record_command(*command: str) -> bool:
-        done.append(" ".join(command))
+        commands.append(" ".join(command))
         return True
 
     monkeypatch.setattr(disk, "_run_command", record_command)
-    return done
+    return commands
 
 
 @pytest.fixture
@@ -32,15 +32,15 @@ def forbid_mounts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 def test_protect_mounts_the_directory_read_only_until_undone(tmp_path: Path, commands: list[str]) -> None:
-    whole = Disk(tmp_path / "disk")
-    whole.open()
-    (whole.path / "pipe.out").write_bytes(b"lines")
-    (whole.path / "fill").write_bytes(b"nothing")
-    undo = whole.protect(tmp_path / "worker-0")
+    workers_disk = Disk(tmp_path / "disk")
+    workers_disk.open()
+    (workers_disk.path / "pipe.out").write_bytes(b"lines")
+    (workers_disk.path / "fill").write_bytes(b"nothing")
+    undo = workers_disk.protect(tmp_path / "worker-0")
     assert undo is not None
     undo()
-    whole.protect(tmp_path / "worker-1")
-    whole.close()
+    workers_disk.protect(tmp_path / "worker-1")
+    workers_disk.close()
     assert commands == [
         f"mount -t tmpfs -o size={disk.SIZE_MIB}m tmpfs {tmp_path}/disk",
         f"mount --bind {tmp_path}/worker-0 {tmp_path}/worker-0",
@@ -51,7 +51,7 @@ def test_protect_mounts_the_directory_read_only_until_undone(tmp_path: Path, com
         f"umount -l {tmp_path}/worker-1",
         f"umount -l {tmp_path}/disk",
     ]
-    assert [path.name for path in whole.path.iterdir()] == ["pipe.out"], "files are kept"
+    assert [path.name for path in workers_disk.path.iterdir()] == ["pipe.out"], "files are kept"
     assert not list(tmp_path.glob("*.kept"))
 
 
@@ -61,9 +61,9 @@ def test_protect_changes_modes_without_mount_privilege(
     forbid_mounts(1000)
     (tmp_path / "worker" / "scratch").mkdir(parents=True)
     (tmp_path / "worker").chmod(0o700)
-    whole = Disk(tmp_path)
-    whole.open()
-    undo = whole.protect(tmp_path / "worker")
+    workers_disk = Disk(tmp_path)
+    workers_disk.open()
+    undo = workers_disk.protect(tmp_path / "worker")
     assert undo is not None
     assert [oct(path.stat().st_mode & 0o777) for path in tmp_path.rglob("*")] == ["0o555", "0o555"]
     undo()
@@ -72,8 +72,8 @@ def test_protect_changes_modes_without_mount_privilege(
 
 def test_impossible_faults_return_none(tmp_path: Path, forbid_mounts: Callable[[int], None]) -> None:
     forbid_mounts(0)
-    whole = Disk(tmp_path)
-    whole.open()
-    assert whole.fill() is None
-    assert whole.protect(tmp_path) is None
-    whole.close()
+    workers_disk = Disk(tmp_path)
+    workers_disk.open()
+    assert workers_disk.fill() is None
+    assert workers_disk.protect(tmp_path) is None
+    workers_disk.close()

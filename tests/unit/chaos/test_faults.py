@@ -1,4 +1,4 @@
-"""Faults on fake members: actions, repairs, skipped steps and records."""
+"""Tests for the injection of faults with fake members."""
 
 from __future__ import annotations
 
@@ -20,97 +20,97 @@ DEADLINE_S = 1_000.0
 class FakeProcess:
     """A worker process that runs until it is killed."""
 
-    def __init__(self, done: list[str]) -> None:
+    def __init__(self, actions: list[str]) -> None:
         self.alive, self.exit_code, self.pid = True, None, os.getpid()
-        self._done = done
+        self._actions = actions
 
     def jvm(self) -> FakeProcess:
         return self
 
     def kill(self) -> None:
-        self._done.append("JVM is killed")
+        self._actions.append("JVM is killed")
 
 
 class FakeMember:
-    """Records its method calls."""
+    """A fake that records its method calls."""
 
-    def __init__(self, number: int, done: list[str]) -> None:
+    def __init__(self, number: int, actions: list[str]) -> None:
         self.url: str | None = "http://127.0.0.1:1"
-        self.process = FakeProcess(done)
+        self.process = FakeProcess(actions)
         self.data = f"data {number}"
         self.proxy = self
         self.actors = ["herder", "task c-0", "task c-1", "worker"]
         self.refuses_to_start = False
-        self._number, self._done = number, done
+        self._number, self._actions = number, actions
 
     def kill(self) -> None:
-        self._done.append(f"kill {self._number}")
+        self._actions.append(f"kill {self._number}")
         self.process.alive, self.url = False, None
 
     def start(self) -> None:
         assert not self.refuses_to_start, "it does not start\nits log"
-        self._done.append(f"start {self._number}")
+        self._actions.append(f"start {self._number}")
         self.process.alive, self.url = True, "http://127.0.0.1:2"
 
     def set_mode(self, mode: Mode) -> None:
-        self._done.append(f"{mode.name} {self._number}")
+        self._actions.append(f"{mode.name} {self._number}")
 
     def control(self, **request: str) -> dict[str, Any]:
         if request["do"] == "list":
             return {"actors": dict.fromkeys(self.actors, 0)}
-        self._done.append(f"{request['actor']} of {self._number}")
+        self._actions.append(f"{request['actor']} of {self._number}")
         return {"crashed": request["actor"]}
 
 
 class FakeBroker:
-    """Records its method calls."""
+    """A fake that records its method calls."""
 
     pid: int | None = 1
 
-    def __init__(self, done: list[str]) -> None:
-        self._done = done
+    def __init__(self, actions: list[str]) -> None:
+        self._actions = actions
 
     def start(self) -> str:
-        self._done.append("broker starts")
+        self._actions.append("broker starts")
         return ""
 
     def stop(self) -> bool:
-        self._done.append("broker stops")
+        self._actions.append("broker stops")
         return True
 
     def kill(self) -> bool:
-        self._done.append("broker is killed")
+        self._actions.append("broker is killed")
         return True
 
 
 class FakeDisk:
-    """Records its method calls; may not support faults."""
+    """A disk that records its method calls and may not support faults."""
 
-    def __init__(self, done: list[str]) -> None:
-        self._done = done
-        self.can = True
+    def __init__(self, actions: list[str]) -> None:
+        self._actions = actions
+        self.is_supported = True
 
     def fill(self) -> Callable[[], None] | None:
-        return self._hurt("full disk")
+        return self._break("full disk")
 
     def protect(self, directory: str) -> Callable[[], None] | None:
-        return self._hurt(f"{directory} is read-only")
+        return self._break(f"{directory} is read-only")
 
-    def _hurt(self, how: str) -> Callable[[], None] | None:
-        if not self.can:
+    def _break(self, action: str) -> Callable[[], None] | None:
+        if not self.is_supported:
             return None
-        self._done.append(how)
-        return lambda: self._done.append("disk is well")
+        self._actions.append(action)
+        return lambda: self._actions.append("disk is repaired")
 
 
 class FakeMembers:
     """Two fake members."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
-        self.all = [FakeMember(number, self.done) for number in range(2)]
-        self.broker = FakeBroker(self.done)
-        self.disk = FakeDisk(self.done)
+        self.actions: list[str] = []
+        self.all = [FakeMember(number, self.actions) for number in range(2)]
+        self.broker = FakeBroker(self.actions)
+        self.disk = FakeDisk(self.actions)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def faults(members: FakeMembers) -> Faults:
 
 
 @pytest.mark.parametrize(
-    ("fault", "done"),
+    ("fault", "actions"),
     [
         (Heavy.KILL_WORKER, ["kill 1", "start 1"]),
         (Heavy.STOP_BROKER, ["broker stops", "broker starts"]),
@@ -134,23 +134,23 @@ def faults(members: FakeMembers) -> Faults:
         (Heavy.CUT, ["CUT 1", "STRAIGHT 1"]),
         (Heavy.HALF_OPEN, ["HALF_OPEN 1", "STRAIGHT 1"]),
         (Heavy.KILL_JVM, ["JVM is killed"]),
-        (Heavy.FULL_DISK, ["full disk", "JVM is killed", "disk is well"]),
-        (Heavy.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is well"]),
+        (Heavy.FULL_DISK, ["full disk", "JVM is killed", "disk is repaired"]),
+        (Heavy.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is repaired"]),
     ],
 )
 def test_fault_is_injected_undone_and_counted(
-    faults: Faults, members: FakeMembers, fault: Heavy, done: list[str]
+    faults: Faults, members: FakeMembers, fault: Heavy, actions: list[str]
 ) -> None:
     faults.run_heavy_steps([HeavyStep(0.0, fault, 1, 0.0)], DEADLINE_S)
-    assert members.done == done
+    assert members.actions == actions
     assert faults.counts == {fault: 1}
     assert faults.failed == []
 
 
 def test_impossible_faults_are_not_counted(faults: Faults, members: FakeMembers) -> None:
-    members.disk.can = False
+    members.disk.is_supported = False
     faults.run_heavy_steps([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
-    assert members.done == []
+    assert members.actions == []
     assert faults.counts == {}
     assert faults.failed == []
 
@@ -159,30 +159,30 @@ def test_faults_that_would_end_too_late_are_skipped(faults: Faults, members: Fak
     faults.run_heavy_steps(
         [HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0
     )
-    assert members.done == ["CUT 0", "STRAIGHT 0"]
+    assert members.actions == ["CUT 0", "STRAIGHT 0"]
 
 
 def test_faults_that_cannot_be_undone_are_recorded(faults: Faults, members: FakeMembers) -> None:
     members.all[0].refuses_to_start = True
     faults.run_heavy_steps([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], DEADLINE_S)
-    [failed] = faults.failed
-    assert "kill -9 of a worker" in failed
-    assert "it does not start" in failed
+    [failure] = faults.failed
+    assert "kill -9 of a worker" in failure
+    assert "it does not start" in failure
 
 
 def test_unexpectedly_exited_worker_is_recorded_and_restarted(faults: Faults, members: FakeMembers) -> None:
     members.all[1].process.alive = False
     faults.revive()
-    assert "exited with None" in faults.ended[0]
-    assert members.done == ["kill 1", "start 1"]
+    assert "exited with None" in faults.unexpected_exits[0]
+    assert members.actions == ["kill 1", "start 1"]
 
 
 def test_killed_worker_is_restarted_without_a_record(faults: Faults, members: FakeMembers) -> None:
     members.all[1].kill()
     members.broker.pid = None
     faults.revive()
-    assert faults.ended == []
-    assert members.done == ["kill 1", "broker starts", "start 1"]
+    assert faults.unexpected_exits == []
+    assert members.actions == ["kill 1", "broker starts", "start 1"]
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,17 @@ def test_actor_step_selects_an_actor_of_its_kind(
     faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed: list[str]
 ) -> None:
     faults.run_actor_steps([ActorStep(0.0, actor, 0, pick)], DEADLINE_S)
-    assert members.done == killed
+    assert members.actions == killed
     assert faults.counts.total() == len(killed)
 
 
 def test_overdue_actor_steps_are_skipped(faults: Faults, members: FakeMembers) -> None:
     faults.run_actor_steps([ActorStep(-MAX_DELAY_S - 1, Actor.HERDER, 0, 0.0)], DEADLINE_S)
-    assert members.done == []
+    assert members.actions == []
 
 
 def test_no_steps_are_executed_after_stop(faults: Faults, members: FakeMembers) -> None:
     faults.stop()
     faults.run_actor_steps([ActorStep(0.5, Actor.HERDER, 0, 0.0)], DEADLINE_S)
     faults.run_heavy_steps([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], DEADLINE_S)
-    assert members.done == []
+    assert members.actions == []

@@ -1,4 +1,4 @@
-"""Faults of `kinds` on a fake cluster: commands, repairs, skipped steps and records."""
+"""Tests for the faults of `kinds` with a fake cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DELETED = ("DELETE", f"/connectors/{HANGING}")
 
 
 class FakeMember:
-    """A worker in this process that accepts all requests."""
+    """A worker that accepts all requests; its process is the test's own."""
 
     process: Any
     worker_id = "127.0.0.1:1"
@@ -41,7 +41,7 @@ class FakeMember:
         self.alive = True
         self.signals: list[signal.Signals] = []
         self.requests: list[dict[str, Any]] = []
-        self.knows = True
+        self.can_suspend = True
 
     def send_signal(self, number: signal.Signals) -> None:
         self.signals.append(number)
@@ -51,7 +51,7 @@ class FakeMember:
 
     def control(self, **request: Any) -> dict[str, Any]:
         self.requests.append(request)
-        return {} if self.knows else {"error": "do"}
+        return {} if self.can_suspend else {"error": "do"}
 
 
 class FakeMembers:
@@ -67,13 +67,13 @@ class FakeMembers:
         return self.all
 
 
-class World:
+class FakeScene:
     """A scene that records requests and signals."""
 
     def __init__(self, directory: Path) -> None:
         self.members = FakeMembers()
         self.requests: list[tuple[str, str]] = []
-        self.answers: dict[str, tuple[int, Any]] = {}
+        self.responses: dict[str, tuple[int, Any]] = {}
         self.signals: list[signal.Signals] = []
         self.slow, self.once = (
             Pipe(
@@ -93,20 +93,22 @@ class World:
             stopped=threading.Event(),
         )
 
-    def ask(self, member: Member, asked: Call) -> tuple[int, Any] | None:
+    def ask(self, member: Member, request: Call) -> tuple[int, Any] | None:
         del member
-        self.requests.append((asked.method, asked.path))
-        return self.answers.get(asked.path, (200, {"tasks": [{"worker_id": self.members.all[0].worker_id}]}))
+        self.requests.append((request.method, request.path))
+        return self.responses.get(
+            request.path, (200, {"tasks": [{"worker_id": self.members.all[0].worker_id}]})
+        )
 
-    def hangs(self, orders: Orders, calls: int = 1) -> None:
+    def add_hanging_calls(self, orders: Orders, calls: int = 1) -> None:
         for number in range(calls):
             orders.prefix.with_name(f"{orders.prefix.name}.hanging.{os.getpid()}.{number}").touch()
 
-    def ends(self, orders: Orders) -> None:
+    def remove_hanging_calls(self, orders: Orders) -> None:
         for path in orders.prefix.parent.glob(f"{orders.prefix.name}.hanging.*"):
             path.unlink()
 
-    def ordered(self) -> list[str]:
+    def list_commands(self) -> list[str]:
         all_orders = (self.slow.orders, self.once.orders, self.scene.hanging)
         return sorted(
             path.name
@@ -117,8 +119,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    result = World(tmp_path)
+def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
+    result = FakeScene(tmp_path)
     monkeypatch.setattr(psutil.Process, "send_signal", lambda _, number: result.signals.append(number))
     for module, name in (
         (targets, "HANG_TIMEOUT_S"),
@@ -133,7 +135,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return result
 
 
-def step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
+def make_step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, hold_s, pick)
 
 
@@ -143,7 +145,7 @@ def set_committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) 
 
 
 @pytest.mark.parametrize(
-    ("offsets", "lines", "broken"),
+    ("offsets", "lines", "repeated"),
     [
         (({0: 5}, {0: 5}), "t-0 5 9\nt-0 5 11\n", ["t-0 5 2 times"]),
         (({0: 5}, {0: 9}), "t-0 5 9\nt-0 5 11\n", []),
@@ -151,164 +153,173 @@ def set_committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) 
     ],
 )
 def test_slow_sink_that_repeats_a_batch_is_reported(
-    world: World,
+    fake_scene: FakeScene,
     monkeypatch: pytest.MonkeyPatch,
     offsets: tuple[Mapping[int, int], ...],
     lines: str,
-    broken: list[str],
+    repeated: list[str],
 ) -> None:
     set_committed(monkeypatch, *offsets)
-    undo = targets.slow_down(world.scene, step(Heavy.SLOW_TARGET))
+    undo = targets.slow_down(fake_scene.scene, make_step(Heavy.SLOW_TARGET))
     assert undo is not None
-    assert world.ordered() == ["slow.orders.sleep"]
-    world.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
+    assert fake_scene.list_commands() == ["slow.orders.sleep"]
+    fake_scene.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
     undo()
-    assert world.ordered() == ["slow.orders.written"]
-    assert [each.rpartition(": ")[2] for each in world.scene.broken] == broken
+    assert fake_scene.list_commands() == ["slow.orders.written"]
+    assert [each.rpartition(": ")[2] for each in fake_scene.scene.violations] == repeated
 
 
-def test_target_hangs_until_it_is_released(world: World) -> None:
-    world.hangs(world.slow.orders)
-    undo = targets.hang(world.scene, step(Heavy.HANG_TARGET))
+def test_target_hangs_until_it_is_released(fake_scene: FakeScene) -> None:
+    fake_scene.add_hanging_calls(fake_scene.slow.orders)
+    undo = targets.hang(fake_scene.scene, make_step(Heavy.HANG_TARGET))
     assert undo is not None
-    assert world.ordered() == ["slow.orders.hang"]
+    assert fake_scene.list_commands() == ["slow.orders.hang"]
     undo()
-    assert world.ordered() == []
+    assert fake_scene.list_commands() == []
 
 
 @pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
-def test_fault_without_a_batch_withdraws_its_commands(world: World, fault: Heavy) -> None:
-    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.run_heavy_steps([step(fault)], DEADLINE_S)
-    assert world.ordered() == []
+def test_fault_without_a_batch_withdraws_its_commands(fake_scene: FakeScene, fault: Heavy) -> None:
+    faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
+    faults.run_heavy_steps([make_step(fault)], DEADLINE_S)
+    assert fake_scene.list_commands() == []
     assert faults.counts == {}
-    assert world.signals == []
+    assert fake_scene.signals == []
 
 
-def test_release_withdraws_all_commands(world: World) -> None:
-    world.slow.orders.sleep(1.0)
-    world.once.orders.hang_one()
-    world.scene.hanging.hang()
-    Faults(cast("Members", world.members), Timeline(), world.scene).revive()
-    assert world.ordered() == []
+def test_release_withdraws_all_commands(fake_scene: FakeScene) -> None:
+    fake_scene.slow.orders.sleep(1.0)
+    fake_scene.once.orders.hang_one()
+    fake_scene.scene.hanging.hang()
+    Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene).revive()
+    assert fake_scene.list_commands() == []
 
 
-def test_older_run_resumes_when_its_successor_writes(world: World) -> None:
-    world.hangs(world.once.orders)
-    undo = overlap.restart(world.scene, step(Heavy.OVERLAP_RESTART))
+def test_older_run_resumes_when_its_successor_writes(fake_scene: FakeScene) -> None:
+    fake_scene.add_hanging_calls(fake_scene.once.orders)
+    undo = overlap.restart(fake_scene.scene, make_step(Heavy.OVERLAP_RESTART))
     assert undo is not None
-    assert world.requests == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
-    assert world.ordered() == ["once.orders.hang-one"]
+    assert fake_scene.requests == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
+    assert fake_scene.list_commands() == ["once.orders.hang-one"]
     undo()
-    assert world.ordered() == []
+    assert fake_scene.list_commands() == []
 
 
-def test_worker_is_frozen_while_its_task_hangs(world: World) -> None:
-    world.hangs(world.once.orders)
-    undo = overlap.freeze(world.scene, step(Heavy.OVERLAP_FROZEN))
+def test_worker_is_frozen_while_its_task_hangs(fake_scene: FakeScene) -> None:
+    fake_scene.add_hanging_calls(fake_scene.once.orders)
+    undo = overlap.freeze(fake_scene.scene, make_step(Heavy.OVERLAP_FROZEN))
     assert undo is not None
-    assert world.signals == [signal.SIGSTOP]
+    assert fake_scene.signals == [signal.SIGSTOP]
     undo()
-    assert world.signals[0] == signal.SIGSTOP
-    assert set(world.signals[1:]) == {signal.SIGCONT}
-    assert world.ordered() == []
+    assert fake_scene.signals[0] == signal.SIGSTOP
+    assert set(fake_scene.signals[1:]) == {signal.SIGCONT}
+    assert fake_scene.list_commands() == []
 
 
 def test_older_run_resumes_while_its_successor_has_a_staged_batch(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.hangs(world.once.orders)
-    undo = overlap.freeze(world.scene, step(Heavy.OVERLAP_FROZEN))
+    fake_scene.add_hanging_calls(fake_scene.once.orders)
+    undo = overlap.freeze(fake_scene.scene, make_step(Heavy.OVERLAP_FROZEN))
     assert undo is not None
-    world.members.all[0].worker_id = "127.0.0.1:2"
-    world.members.all.append(FakeMember())
+    fake_scene.members.all[0].worker_id = "127.0.0.1:2"
+    fake_scene.members.all.append(FakeMember())
     monkeypatch.setattr(overlap, "FREEZE_S", 0.0)
-    staged = world.once.sink_file / STAGING / "owner" / "batch"
+    staged = fake_scene.once.sink_file / STAGING / "owner" / "batch"
     staged.mkdir(parents=True)
     (staged / "_SUCCESS").touch()
-    world.answers["/connectors/once-sink/status"] = (200, {"tasks": [{"worker_id": "127.0.0.1:1"}]})
+    fake_scene.responses["/connectors/once-sink/status"] = (200, {"tasks": [{"worker_id": "127.0.0.1:1"}]})
     undo()
     stop, cont = signal.SIGSTOP, signal.SIGCONT
-    assert world.signals == [stop, stop, cont, cont, cont], "older, successor, older, successor, older"
+    assert fake_scene.signals == [stop, stop, cont, cont, cont], "older, successor, older, successor, older"
 
 
-def test_suspend_moves_the_clock_and_stops_both_processes(world: World) -> None:
-    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.run_heavy_steps([step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
-    assert world.members.all[0].requests == [{"do": "suspend", "seconds": 0.5}]
-    assert world.signals == [signal.SIGSTOP, signal.SIGCONT], "sent to Python"
-    assert world.members.all[0].signals == world.signals, "sent to the JVM"
+def test_suspend_moves_the_clock_and_stops_both_processes(fake_scene: FakeScene) -> None:
+    faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
+    faults.run_heavy_steps([make_step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
+    assert fake_scene.members.all[0].requests == [{"do": "suspend", "seconds": 0.5}]
+    assert fake_scene.signals == [signal.SIGSTOP, signal.SIGCONT], "sent to Python"
+    assert fake_scene.members.all[0].signals == fake_scene.signals, "sent to the JVM"
     assert faults.counts == {Heavy.SUSPEND: 1}
     assert faults.failed == []
 
 
-def test_worker_without_suspend_command_is_not_stopped(world: World) -> None:
-    world.members.all[0].knows = False
-    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.run_heavy_steps([step(Heavy.SUSPEND)], DEADLINE_S)
+def test_worker_without_suspend_command_is_not_stopped(fake_scene: FakeScene) -> None:
+    fake_scene.members.all[0].can_suspend = False
+    faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
+    faults.run_heavy_steps([make_step(Heavy.SUSPEND)], DEADLINE_S)
     assert faults.counts == {}
 
 
-WAYS = {way: (number + 0.5) / len(pools.WAYS) for number, way in enumerate(sorted(pools.WAYS))}
+PICKS = {name: (number + 0.5) / len(pools.VARIANTS) for number, name in enumerate(sorted(pools.VARIANTS))}
+"""A value of `pick` for each variant."""
 
 
-@pytest.mark.parametrize("where", ["batch", "start"])
-@pytest.mark.parametrize("then", ["delete", "restart"])
-def test_hanging_tasks_are_deleted_or_restarted_and_released(world: World, where: str, then: str) -> None:
-    world.hangs(world.scene.hanging, pools.THREADS[where])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS[f"{where}, {then}"]))
+@pytest.mark.parametrize("call", ["batch", "start"])
+@pytest.mark.parametrize("action", ["delete", "restart"])
+def test_hanging_tasks_are_deleted_or_restarted_and_released(
+    fake_scene: FakeScene, call: str, action: str
+) -> None:
+    fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS[call])
+    undo = pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS[f"{call}, {action}"]))
     assert undo is not None
     restart = ("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
-    assert world.requests == [
+    assert fake_scene.requests == [
         ("PUT", f"/connectors/{HANGING}/config"),
-        *([restart] if then == "restart" else []),
+        *([restart] if action == "restart" else []),
         DELETED,
     ]
-    assert world.ordered() == [f"{HANGING}.hang"]
-    world.ends(world.scene.hanging)
+    assert fake_scene.list_commands() == [f"{HANGING}.hang"]
+    fake_scene.remove_hanging_calls(fake_scene.scene.hanging)
     undo()
-    assert world.ordered() == []
-    assert world.requests[-1] == DELETED
-    assert world.scene.broken == []
+    assert fake_scene.list_commands() == []
+    assert fake_scene.requests[-1] == DELETED
+    assert fake_scene.scene.violations == []
 
 
-def test_calls_that_hang_after_release_are_reported(world: World) -> None:
-    world.hangs(world.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"]))
+def test_calls_that_hang_after_release_are_reported(fake_scene: FakeScene) -> None:
+    fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS["batch, delete"]))
     assert undo is not None
     undo()
-    [broken] = world.scene.broken
-    assert "released calls still hang" in broken
+    [violation] = fake_scene.scene.violations
+    assert "released calls still hang" in violation
 
 
-@pytest.mark.parametrize(("status", "broken"), [(200, 1), (503, 0)])
-def test_stuck_workers_must_report_it(world: World, status: int, broken: int) -> None:
-    world.answers["/health"] = (status, {})
-    world.hangs(world.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, WAYS["batch, delete"]))
+@pytest.mark.parametrize(("status", "violation_count"), [(200, 1), (503, 0)])
+def test_stuck_workers_must_report_that_they_are_unhealthy(
+    fake_scene: FakeScene, status: int, violation_count: int
+) -> None:
+    fake_scene.responses["/health"] = (status, {})
+    fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(
+        fake_scene.scene, make_step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
+    )
     assert undo is not None
-    world.ends(world.scene.hanging)
+    fake_scene.remove_hanging_calls(fake_scene.scene.hanging)
     undo()
-    assert len(world.scene.broken) == broken
+    assert len(fake_scene.scene.violations) == violation_count
 
 
 def test_workers_need_not_report_while_a_pipe_makes_progress(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.hangs(world.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, WAYS["batch, delete"]))
+    fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(
+        fake_scene.scene, make_step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
+    )
     assert undo is not None
-    moves = count()
-    monkeypatch.setattr(Pipe, "progress", lambda _: next(moves))
-    world.ends(world.scene.hanging)
+    positions = count()
+    monkeypatch.setattr(Pipe, "progress", lambda _: next(positions))
+    fake_scene.remove_hanging_calls(fake_scene.scene.hanging)
     undo()
-    assert world.scene.broken == []
+    assert fake_scene.scene.violations == []
 
 
-def test_tasks_that_fail_to_hang_are_deleted(world: World) -> None:
-    assert pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"])) is None
-    assert world.requests[-1] == DELETED
-    assert world.ordered() == []
+def test_tasks_that_fail_to_hang_are_deleted(fake_scene: FakeScene) -> None:
+    assert pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS["batch, delete"])) is None
+    assert fake_scene.requests[-1] == DELETED
+    assert fake_scene.list_commands() == []
 
 
 class FakeMessage:
@@ -330,15 +341,18 @@ class FakeMessage:
         return b"%d" % self._offset
 
 
-def put(folder: Path, first: int, end: int) -> str:
-    return moving.put(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
+def write_file(folder: Path, first: int, end: int) -> str:
+    return moving.write_file(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
 
 
 def test_intruder_writes_files_like_the_sink(tmp_path: Path) -> None:
-    assert put(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, which is not committed"
+    assert write_file(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, uncommitted"
     [file] = tmp_path.iterdir()
     assert file.name == "t+1+00000000000000000003+00000000000000000005.txt"
     assert file.read_bytes() == b"3\n4\n5\n"
-    assert put(tmp_path, 5, 8) == "other files have some of t-1, offsets 5 to 7"
-    assert put(tmp_path, 6, 6) == "it had no records"
+    assert (
+        write_file(tmp_path, 5, 8)
+        == "nothing written: other files already contain records of t-1, offsets 5 to 7"
+    )
+    assert write_file(tmp_path, 6, 6) == "no records were read"
     assert list(tmp_path.iterdir()) == [file]

@@ -1,4 +1,4 @@
-"""Faults of lanes on a fake cluster: kills, repairs and skipped steps."""
+"""Tests for the faults of lanes with a fake cluster."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ BY_JOB = f"{Way.COALESCED.value}: the plugin returns the records"
 
 
 class FakeUi:
-    """A Spark UI with jobs of lanes, which stop when they are killed, unless they are stubborn."""
+    """A Spark UI with jobs of lanes. Killed jobs stop unless `is_stubborn` is set."""
 
-    def __init__(self, jobs: Sequence[int], done: list[str]) -> None:
+    def __init__(self, jobs: Sequence[int], actions: list[str]) -> None:
         self.jobs, self.is_stubborn = list(jobs), False
-        self._done = done
+        self._actions = actions
 
-    def lanes(self) -> list[int]:
+    def list_lane_jobs(self) -> list[int]:
         return list(self.jobs)
 
     def kill(self, job: int) -> bool:
-        self._done.append(f"job {job} is killed")
+        self._actions.append(f"job {job} is killed")
         if not self.is_stubborn:
             self.jobs.remove(job)
         return True
 
 
-class World:
-    """A scene with one worker that records actions."""
+class FakeScene:
+    """A scene with one worker, which records actions."""
 
     def __init__(self, directory: Path) -> None:
-        self.done: list[str] = []
+        self.actions: list[str] = []
         self.way: str | None = BY_LANE
         self.age_ms: float | None = 100
-        self.ui = FakeUi([3], self.done)
-        self.jvm = SimpleNamespace(kill=lambda: self.done.append("JVM is killed"))
+        self.ui = FakeUi([3], self.actions)
+        self.jvm = SimpleNamespace(kill=lambda: self.actions.append("JVM is killed"))
         process = SimpleNamespace(pid=1, alive=True, jvm=lambda: self.jvm)
         self.member = SimpleNamespace(process=process, ui=self.ui, url="http://127.0.0.1:1")
         self.members = SimpleNamespace(
@@ -84,79 +84,81 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    result = World(tmp_path)
+def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
+    result = FakeScene(tmp_path)
     monkeypatch.setattr(lanes, "JOB_STOP_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(lanes, "FILL_S", 0.0)
+    monkeypatch.setattr(lanes, "FREEZE_S", 0.0)
     monkeypatch.setattr(
-        psutil.Process, "send_signal", lambda _, number: result.done.append(signal.Signals(number).name)
+        psutil.Process, "send_signal", lambda _, number: result.actions.append(signal.Signals(number).name)
     )
     return result
 
 
-def test_lane_job_is_killed_and_counted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.inject(Heavy.KILL_LANE)
-    assert world.done == ["job 3 is killed"]
-    assert world.faults.counts == {Heavy.KILL_LANE: 1}
-    assert world.faults.failed == []
-    assert world.scene.broken == []
-    assert "2 source tasks, 2 of them through the lane, 0 wait for a batch" in capsys.readouterr().out
+def test_lane_job_is_killed_and_counted(fake_scene: FakeScene, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_scene.inject(Heavy.KILL_LANE)
+    assert fake_scene.actions == ["job 3 is killed"]
+    assert fake_scene.faults.counts == {Heavy.KILL_LANE: 1}
+    assert fake_scene.faults.failed == []
+    assert fake_scene.scene.violations == []
+    assert "2 source tasks, 2 through the lane, 0 waiting for a batch" in capsys.readouterr().out
 
 
-def test_lane_is_killed_with_waiting_batches_in_half_of_the_cases(world: World) -> None:
-    world.inject(Heavy.KILL_LANE, lanes.FULL - 0.1)
-    assert world.done == ["SIGSTOP", "job 3 is killed", "SIGCONT"]
-    assert world.faults.counts == {Heavy.KILL_LANE: 1}
-    picks = [step.pick < lanes.FULL for step in schedule(1, 3_600.0, 3, ["kill-lane"]).heavy]
+def test_lane_is_killed_with_waiting_batches_in_half_of_the_cases(fake_scene: FakeScene) -> None:
+    fake_scene.inject(Heavy.KILL_LANE, lanes.FULL_LANE_SHARE - 0.1)
+    assert fake_scene.actions == ["SIGSTOP", "job 3 is killed", "SIGCONT"]
+    assert fake_scene.faults.counts == {Heavy.KILL_LANE: 1}
+    picks = [step.pick < lanes.FULL_LANE_SHARE for step in schedule(1, 3_600.0, 3, ["kill-lane"]).heavy]
     assert {True, False} == set(picks)
 
 
-def test_lane_that_survives_the_kill_of_its_job_is_reported(world: World) -> None:
-    world.ui.is_stubborn = True
-    world.inject(Heavy.KILL_LANE)
-    [broken] = world.scene.broken
-    assert "still runs 0 s after its job [3] was killed" in broken
+def test_lane_that_survives_the_kill_of_its_job_is_reported(fake_scene: FakeScene) -> None:
+    fake_scene.ui.is_stubborn = True
+    fake_scene.inject(Heavy.KILL_LANE)
+    [violation] = fake_scene.scene.violations
+    assert "still runs 0 s after its job [3] was killed" in violation
 
 
-def test_worker_without_a_lane_is_skipped(world: World) -> None:
-    world.ui.jobs.clear()
-    world.inject(Heavy.KILL_LANE, 0.0)
-    assert world.done == []
-    assert world.faults.counts == {}
+def test_worker_without_a_lane_is_skipped(fake_scene: FakeScene) -> None:
+    fake_scene.ui.jobs.clear()
+    fake_scene.inject(Heavy.KILL_LANE, 0.0)
+    assert fake_scene.actions == []
+    assert fake_scene.faults.counts == {}
 
 
-def test_jvm_is_killed_while_the_broker_is_frozen(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.age_ms = lanes.WAITING_MS + 1
-    world.inject(Heavy.KILL_FULL_JVM)
-    assert world.done == ["SIGSTOP", "JVM is killed", "SIGCONT"]
-    assert world.faults.counts == {Heavy.KILL_FULL_JVM: 1}
-    assert "2 of them through the lane, 2 wait for a batch" in capsys.readouterr().out
+def test_jvm_is_killed_while_the_broker_is_frozen(
+    fake_scene: FakeScene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_scene.age_ms = lanes.WAITING_MS + 1
+    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    assert fake_scene.actions == ["SIGSTOP", "JVM is killed", "SIGCONT"]
+    assert fake_scene.faults.counts == {Heavy.KILL_FULL_JVM: 1}
+    assert "2 through the lane, 2 waiting for a batch" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("way", [BY_JOB, None])
-def test_jvm_without_lane_batches_is_not_killed(world: World, way: str | None) -> None:
-    world.way = way
-    world.inject(Heavy.KILL_FULL_JVM)
-    assert world.done == []
-    assert world.faults.counts == {}
+def test_jvm_without_lane_batches_is_not_killed(fake_scene: FakeScene, way: str | None) -> None:
+    fake_scene.way = way
+    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    assert fake_scene.actions == []
+    assert fake_scene.faults.counts == {}
 
 
-def test_broker_resumes_if_the_jvm_cannot_be_killed(world: World) -> None:
+def test_broker_resumes_if_the_jvm_cannot_be_killed(fake_scene: FakeScene) -> None:
     def raise_no_such_process() -> None:
         raise psutil.NoSuchProcess(1)
 
-    world.jvm.kill = raise_no_such_process
-    world.inject(Heavy.KILL_FULL_JVM)
-    assert world.done == ["SIGSTOP", "SIGCONT"]
-    [failed] = world.faults.failed
-    assert "kill -9 of a JVM" in failed
+    fake_scene.jvm.kill = raise_no_such_process
+    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    assert fake_scene.actions == ["SIGSTOP", "SIGCONT"]
+    [failure] = fake_scene.faults.failed
+    assert "kill -9 of a JVM" in failure
 
 
-def test_pipe_without_lane_is_reported(world: World) -> None:
-    assert lanes.find_pipe_without_lane(world.scene, world.pipes) == ""
-    world.way = BY_JOB
+def test_pipe_without_lane_is_reported(fake_scene: FakeScene) -> None:
+    assert lanes.find_pipe_without_lane(fake_scene.scene, fake_scene.pipes) == ""
+    fake_scene.way = BY_JOB
     assert (
-        lanes.find_pipe_without_lane(world.scene, world.pipes)
+        lanes.find_pipe_without_lane(fake_scene.scene, fake_scene.pipes)
         == "the batches of small-0 do not go through a lane"
     )
 
@@ -177,6 +179,6 @@ def test_lane_events_in_the_worker_log_are_counted(tmp_path: Path) -> None:
     try:
         log = member.process.log
         log.write_text("".join(f"[x] INFO {words} y\n" for words in [*_LANES.values(), _LANES["started"]]))
-        assert member.lanes() == {"started": 2, "ended": 1, "batch repeated by a job": 1}
+        assert member.count_lane_events() == {"started": 2, "ended": 1, "batch repeated by a job": 1}
     finally:
         member.proxy.close()

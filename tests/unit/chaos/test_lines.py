@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from scripts.chaos_run.lines import check_delivery, find_out_of_order, line, parse_number
+from scripts.chaos_run.lines import check_delivery, find_out_of_order, make_line, parse_number
 
 
 def texts(*numbers: int) -> list[bytes]:
-    return [line("pipe-0", number)[:-1] for number in numbers]
+    return [make_line("pipe-0", number)[:-1] for number in numbers]
 
 
 @pytest.mark.parametrize("number", [0, 7, 9_999_999_999])
 def test_line_contains_its_number(number: int) -> None:
-    assert parse_number("pipe-0", line("pipe-0", number)[:-1]) == number
+    assert parse_number("pipe-0", make_line("pipe-0", number)[:-1]) == number
 
 
 def test_lines_of_a_pipe_have_equal_length() -> None:
-    assert len({len(line("pipe-0", number)) for number in (0, 1, 12_345_678)}) == 1
+    assert len({len(make_line("pipe-0", number)) for number in (0, 1, 12_345_678)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ def test_lines_of_a_pipe_have_equal_length() -> None:
         b"",
         b"pipe-0",
         b"pipe-0 x y",
-        line("pipe-1", 3)[:-1],
-        line("pipe-0", 3)[:-2],
-        line("pipe-0", 3)[5:-1],
-        line("pipe-0", 3)[:-1].replace(b"3", b"4", 1),
-        line("pipe-0", 3)[:-1] + line("pipe-0", 4)[:-1],
+        make_line("pipe-1", 3)[:-1],
+        make_line("pipe-0", 3)[:-2],
+        make_line("pipe-0", 3)[5:-1],
+        make_line("pipe-0", 3)[:-1].replace(b"3", b"4", 1),
+        make_line("pipe-0", 3)[:-1] + make_line("pipe-0", 4)[:-1],
     ],
 )
 def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
@@ -38,7 +38,7 @@ def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "missing", "first", "repeated", "stretches"),
+    ("numbers", "missing", "first_missing", "repeated", "decreases"),
     [
         ([0, 1, 2, 3], 0, None, 0, 0),
         ([0, 1, 0, 1, 2, 3], 0, None, 2, 1),
@@ -49,17 +49,17 @@ def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
     ],
 )
 def test_missing_and_repeated_lines_are_counted(
-    numbers: Sequence[int], missing: int, first: int | None, repeated: int, stretches: int
+    numbers: Sequence[int], missing: int, first_missing: int | None, repeated: int, decreases: int
 ) -> None:
     delivery = check_delivery("pipe-0", 4, texts(*numbers))
-    assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first, repeated)
-    assert (delivery.stretches, delivery.strange, delivery.came) == (stretches, 0, len(numbers))
+    assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first_missing, repeated)
+    assert (delivery.decreases, delivery.unknown, delivery.delivered) == (decreases, 0, len(numbers))
 
 
-def test_unwritten_lines_are_counted_as_strange() -> None:
+def test_unwritten_lines_are_counted_as_unknown() -> None:
     delivery = check_delivery("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
-    assert (delivery.strange, delivery.missing, delivery.repeated) == (2, 0, 0)
-    assert delivery.strange_example == texts(2)[0]
+    assert (delivery.unknown, delivery.missing, delivery.repeated) == (2, 0, 0)
+    assert delivery.unknown_example == texts(2)[0]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_unwritten_lines_are_counted_as_strange() -> None:
         "nothing",
         "once",
         "repeated",
-        "a batch that failed in part, repeated as a whole",
-        "a missing line is reported elsewhere",
+        "partially failed batch repeated as a whole",
+        "missing line, which is reported elsewhere",
         "exchanged",
         "exchanged at the end",
         "batches exchanged",

@@ -1,4 +1,4 @@
-"""Checks that each record is in exactly one file."""
+"""Tests for the exactly-once check of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kraal.broker.records import BrokerRecord
 from kraal.connectors.frames.range_files import format_file_name, parse_file_name
 from kraal.plugins.api import TopicPartition
-from scripts.chaos_run.kinds.once import behind, contents, faults, list_range_files
+from scripts.chaos_run.kinds.once import describe_lag, find_violations, list_range_files, read_files
 from scripts.chaos_run.kinds.targets import find_repeated
 
 RECORDS = [
@@ -27,21 +27,21 @@ def write_files(path: Path, *files: tuple[int, int, int]) -> Path:
     return path
 
 
-ALL = ((0, 0, 3), (0, 3, 4), (1, 0, 4))
+COMPLETE_FILES = ((0, 0, 3), (0, 3, 4), (1, 0, 4))
 
 
-def test_records_in_exactly_one_file_have_no_faults(tmp_path: Path) -> None:
-    path = write_files(tmp_path, *ALL)
+def test_records_in_exactly_one_file_are_no_violation(tmp_path: Path) -> None:
+    path = write_files(tmp_path, *COMPLETE_FILES)
     (path / ".chaos").touch()
-    assert faults(RECORDS, contents(path)) == []
-    assert [(file.partition.partition, *file.span) for file in list_range_files(path)] == list(ALL)
+    assert find_violations(RECORDS, read_files(path)) == []
+    assert [(file.partition.partition, *file.span) for file in list_range_files(path)] == list(COMPLETE_FILES)
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "violations"),
     [
-        ((*ALL, (0, 1, 3)), ["partition 0: offsets 1 to 2 are in two files"]),
-        ((*ALL, (1, 1, 2)), ["partition 1: offsets 1 to 1 are in two files"]),
+        ((*COMPLETE_FILES, (0, 1, 3)), ["partition 0: offsets 1 to 2 are in two files"]),
+        ((*COMPLETE_FILES, (1, 1, 2)), ["partition 1: offsets 1 to 1 are in two files"]),
         (((0, 0, 3), (1, 0, 4)), ["partition 0: offsets 3 to 3 are in no file"]),
         (((0, 0, 1), (0, 3, 4), (1, 0, 4)), ["partition 0: offsets 1 to 2 are in no file"]),
         (((0, 0, 4),), ["partition 1: offsets 0 to 3 are in no file"]),
@@ -49,24 +49,24 @@ def test_records_in_exactly_one_file_have_no_faults(tmp_path: Path) -> None:
     ],
 )
 def test_duplicate_and_missing_records_are_reported(
-    tmp_path: Path, files: tuple[tuple[int, int, int], ...], found: list[str]
+    tmp_path: Path, files: tuple[tuple[int, int, int], ...], violations: list[str]
 ) -> None:
-    assert faults(RECORDS, contents(write_files(tmp_path, *files))) == found
+    assert find_violations(RECORDS, read_files(write_files(tmp_path, *files))) == violations
 
 
 def test_file_with_other_records_is_reported(tmp_path: Path) -> None:
-    path = write_files(tmp_path, *ALL)
+    path = write_files(tmp_path, *COMPLETE_FILES)
     name = format_file_name(TopicPartition("t", 0), (0, 3), ".txt")
     (path / name).write_bytes(b"0-0\n0-2\n")
-    assert faults(RECORDS, contents(path)) == [f"{name} has other records than the topic"]
+    assert find_violations(RECORDS, read_files(path)) == [f"{name} does not contain the records of the topic"]
 
 
 def test_partition_with_missing_last_records_is_behind(tmp_path: Path) -> None:
-    files = list_range_files(write_files(tmp_path, *ALL))
-    assert behind(files, {0: 4, 1: 4}) == ""
-    assert behind(files, {0: 4, 1: 5}) == "files of partition 1 end at 4 of 5"
-    assert behind(files, {2: 1}) == "files of partition 2 end at 0 of 1"
-    assert behind([], {0: 0}) == ""
+    files = list_range_files(write_files(tmp_path, *COMPLETE_FILES))
+    assert describe_lag(files, {0: 4, 1: 4}) == ""
+    assert describe_lag(files, {0: 4, 1: 5}) == "files of partition 1 end at 4 of 5"
+    assert describe_lag(files, {2: 1}) == "files of partition 2 end at 0 of 1"
+    assert describe_lag([], {0: 0}) == ""
     assert list_range_files(tmp_path / "missing") == []
     assert parse_file_name("other.txt") is None
 

@@ -1,4 +1,4 @@
-"""Commands as files, executed in threads that simulate calls of a plugin."""
+"""Tests for commands as files; threads simulate the calls of a plugin."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from scripts.chaos_run.kinds.orders import Orders
 TIMEOUT_S = 10.0
 
 
-def start_call(what: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=what, daemon=True)
+def start_call(call: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
     thread.start()
     return thread
 

@@ -1,4 +1,4 @@
-"""Configs and progress of pipes whose target is not a plain file."""
+"""Tests for the configs and the progress of pipes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kraal.plugins.api import TopicPartition
 from kraal.plugins.registry import Registry
 from scripts.chaos_run.kinds import plugins
 from scripts.chaos_run.kinds.orders import ORDERS, Orders
-from scripts.chaos_run.lines import line
+from scripts.chaos_run.lines import make_line
 from scripts.chaos_run.pipes import Pipe, Target
 
 
-def pipe(directory: Path, target: Target) -> Pipe:
+def make_pipe(directory: Path, target: Target) -> Pipe:
     return Pipe("p", directory / "p.in", directory / "p.out", target, Orders(directory / "orders" / "p"))
 
 
-def put(result: Pipe, partition: int, first: int, numbers: range) -> None:
+def write_range_file(result: Pipe, partition: int, first: int, numbers: range) -> None:
     name = format_file_name(TopicPartition("p", partition), (first, first + len(numbers)), ".txt")
-    (result.sink_file / name).write_bytes(b"".join(line("p", number) for number in numbers))
+    (result.sink_file / name).write_bytes(b"".join(make_line("p", number) for number in numbers))
 
 
 @pytest.mark.parametrize("target", [Target.SLOW_FILE, Target.FILES])
 def test_commanded_sinks_have_the_minimum_poll_interval(tmp_path: Path, target: Target) -> None:
-    config = pipe(tmp_path, target).configs["p-sink"]
+    config = make_pipe(tmp_path, target).configs["p-sink"]
     assert config[ORDERS] == str(tmp_path / "orders" / "p")
     assert config["consumer.override.max.poll.interval.ms"] == "6000"
     names = {
@@ -38,7 +38,7 @@ def test_commanded_sinks_have_the_minimum_poll_interval(tmp_path: Path, target: 
 
 
 def test_plain_sink_has_no_command_settings(tmp_path: Path) -> None:
-    result = pipe(tmp_path, Target.FILE)
+    result = make_pipe(tmp_path, Target.FILE)
     assert result.configs["p-sink"] == {
         "connector.class": "FileStreamSink",
         "file": str(result.sink_file),
@@ -49,29 +49,29 @@ def test_plain_sink_has_no_command_settings(tmp_path: Path) -> None:
 
 
 def test_offset_files_are_read_by_partition(tmp_path: Path) -> None:
-    result = pipe(tmp_path, Target.FILES)
+    result = make_pipe(tmp_path, Target.FILES)
     assert (result.last(), result.progress(), result.delivery(1).missing) == (-1, 0, 1)
     result.sink_file.mkdir()
     assert (result.last(), result.delivery(1).missing) == (-1, 1)
-    put(result, 0, 0, range(3))
+    write_range_file(result, 0, 0, range(3))
     before = result.progress()
-    put(result, 1, 0, range(3, 8))
-    put(result, 0, 3, range(8, 10))
+    write_range_file(result, 1, 0, range(3, 8))
+    write_range_file(result, 0, 3, range(8, 10))
     assert result.progress() != before
     assert result.last() == 9
     delivery = result.delivery(10)
-    assert (delivery.missing, delivery.repeated, delivery.strange) == (0, 0, 0)
+    assert (delivery.missing, delivery.repeated, delivery.unknown) == (0, 0, 0)
 
 
 def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = pipe(tmp_path, Target.FILES)
+    result = make_pipe(tmp_path, Target.FILES)
     result.sink_file.mkdir()
-    put(result, 0, 0, range(3))
-    opened = Path.open
+    write_range_file(result, 0, 0, range(3))
+    open_path = Path.open
 
     def raise_not_found(path: Path, mode: str) -> object:
         path.unlink()
-        return opened(path, mode)
+        return open_path(path, mode)
 
     monkeypatch.setattr(Path, "open", raise_not_found)
     assert result.last() == -1

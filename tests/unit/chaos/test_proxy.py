@@ -20,8 +20,8 @@ def echo() -> Iterator[int]:
     def serve(connection: socket.socket) -> None:
         with connection:
             try:
-                while piece := connection.recv(1024):
-                    connection.sendall(piece)
+                while chunk := connection.recv(1024):
+                    connection.sendall(chunk)
             except OSError:
                 return
 
@@ -108,9 +108,9 @@ def test_half_open_connections_stall_and_then_continue_or_break(proxy: Proxy) ->
 
 
 def test_connection_without_a_target_is_aborted() -> None:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as unused:
+        unused.bind((HOST, 0))
+        port = unused.getsockname()[1]
     result = Proxy(port)
     with connect(result) as client:
         assert is_broken(client)

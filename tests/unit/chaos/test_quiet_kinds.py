@@ -1,4 +1,4 @@
-"""Hostile records, small topics, starved machines and standstills: requests, repairs and records."""
+"""Tests for faults that send no signals to workers, and for the standstill check, with a fake cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scripts.chaos_run.schedule import Heavy, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
 
-class Cluster:
+class FakeCluster:
     """One worker that accepts all requests."""
 
     bootstrap = "127.0.0.1:1"
@@ -32,11 +32,11 @@ class Cluster:
         self.broker = self
         self.all = [self]
 
-    def up(self) -> list[Cluster]:
+    def up(self) -> list[FakeCluster]:
         return self.all
 
 
-class World:
+class FakeScene:
     """A scene that records requests."""
 
     def __init__(self, directory: Path) -> None:
@@ -44,7 +44,7 @@ class World:
         self.requests: list[tuple[str, str]] = []
         self.connectors: dict[str, Any] = {}
         self.scene = Scene(
-            members=cast("Any", Cluster()),
+            members=cast("Any", FakeCluster()),
             slow=self.pipe,
             once=self.pipe,
             hanging=Orders(directory / "hanging"),
@@ -60,19 +60,19 @@ class World:
         return 200, self.connectors
 
     @property
-    def broken(self) -> list[str]:
-        return [each.partition(" s ")[2] for each in self.scene.broken]
+    def violations(self) -> list[str]:
+        return [each.partition(" s ")[2] for each in self.scene.violations]
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
     monkeypatch.setattr(hostile, "WRITE_TIMEOUT_S", 0.0)
     monkeypatch.setattr(small_topic, "PROGRESS_TIMEOUT_S", 0.0)
     monkeypatch.setattr(hostile, "produce", lambda *_: None)
-    return World(tmp_path)
+    return FakeScene(tmp_path)
 
 
-def step(fault: Heavy) -> HeavyStep:
+def make_step(fault: Heavy) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, 0.0, 0.5)
 
 
@@ -90,36 +90,36 @@ def test_header_names_are_written_as_raw_bytes() -> None:
         list(DefaultRecordBatch(batch))
 
 
-@pytest.mark.parametrize("written", [True, False])
-def test_sink_that_stops_at_hostile_records_is_reported(world: World, *, written: bool) -> None:
-    undo = hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS))
+@pytest.mark.parametrize("is_written", [True, False])
+def test_sink_that_stops_at_hostile_records_is_reported(fake_scene: FakeScene, *, is_written: bool) -> None:
+    undo = hostile.send(fake_scene.scene, make_step(Heavy.HOSTILE_RECORDS))
     assert undo is not None
-    assert world.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
-    world.requests.clear()
-    marker = f"after hostile records, at {world.scene.timeline.now_s():.1f} s, 0.5"
-    texts = {"hostile-string": marker, "hostile-json": marker if written else "other"}
+    assert fake_scene.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
+    fake_scene.requests.clear()
+    marker = f"after hostile records, at {fake_scene.scene.timeline.now_s():.1f} s, 0.5"
+    texts = {"hostile-string": marker, "hostile-json": marker if is_written else "other"}
     for name, text in texts.items():
-        world.pipe.sink_file.with_name(f"{name}.out").write_text(text)
+        fake_scene.pipe.sink_file.with_name(f"{name}.out").write_text(text)
     undo()
-    why = "the sink hostile-json has not written what follows hostile records"
-    assert world.broken == ([] if written else [why])
-    assert world.requests == DELETED
+    message = "the sink hostile-json has not written the record that follows the hostile records"
+    assert fake_scene.violations == ([] if is_written else [message])
+    assert fake_scene.requests == DELETED
 
 
 def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise KafkaTimeoutError
 
     monkeypatch.setattr(hostile, "produce", refuse)
-    assert hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS)) is None
-    assert world.requests[2:] == DELETED
+    assert hostile.send(fake_scene.scene, make_step(Heavy.HOSTILE_RECORDS)) is None
+    assert fake_scene.requests[2:] == DELETED
 
 
-@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize("has_progress", [True, False])
 def test_pipe_that_stops_with_a_small_topic_is_reported(
-    world: World, monkeypatch: pytest.MonkeyPatch, *, moves: bool
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch, *, has_progress: bool
 ) -> None:
     limits: list[int | None] = []
 
@@ -129,27 +129,27 @@ def test_pipe_that_stops_with_a_small_topic_is_reported(
         return True
 
     monkeypatch.setattr(small_topic, "_set_limit", set_limit)
-    undo = small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC))
+    undo = small_topic.shrink(fake_scene.scene, make_step(Heavy.SMALL_TOPIC))
     assert undo is not None
     assert limits == [small_topic.LIMIT_BYTES]
-    if moves:
-        world.pipe.sink_file.write_text("x")
+    if has_progress:
+        fake_scene.pipe.sink_file.write_text("x")
     undo()
     assert limits == [small_topic.LIMIT_BYTES, None]
-    assert world.broken == (
-        [] if moves else ["p: no line came out while its topic had max.message.bytes=2000"]
+    assert fake_scene.violations == (
+        [] if has_progress else ["p: no line was delivered while its topic had max.message.bytes=2000"]
     )
 
 
 def test_small_topic_is_skipped_if_the_broker_is_unavailable(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small_topic, "_set_limit", lambda *_: False)
-    assert small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC)) is None
+    assert small_topic.shrink(fake_scene.scene, make_step(Heavy.SMALL_TOPIC)) is None
 
 
-def test_starving_processes_are_killed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starve, "EACH", 1)
+def test_starving_processes_are_killed(fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starve, "PROCESSES_PER_CORE", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(starve, "_BURN", "import threading; threading.Event().wait({seconds})")
     burners: list[subprocess.Popen[bytes]] = []
@@ -160,58 +160,58 @@ def test_starving_processes_are_killed(world: World, monkeypatch: pytest.MonkeyP
         return burners[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    undo = starve.starve(world.scene, step(Heavy.STARVE))
+    undo = starve.starve(fake_scene.scene, make_step(Heavy.STARVE))
     assert undo is not None
     assert [each.poll() for each in burners] == [None]
     undo()
     assert all(each.returncode is not None for each in burners)
 
 
-RUNS = {"state": "RUNNING", "worker_id": "w"}
-SILENT = {
-    "status": {"connector": RUNS, "tasks": [RUNS]},
+RUNNING = {"state": "RUNNING", "worker_id": "w"}
+WITHOUT_CAUSE = {
+    "status": {"connector": RUNNING, "tasks": [RUNNING]},
     "progress": {"tasks": [{"id": 0, "stalled": False}]},
 }
 STALLED = {
-    **SILENT,
+    **WITHOUT_CAUSE,
     "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "Its batch does not end"}]},
 }
 FAILED = {
-    **SILENT,
-    "status": {"connector": RUNS, "tasks": [{**RUNS, "state": "FAILED", "trace": "E: x\n at"}]},
+    **WITHOUT_CAUSE,
+    "status": {"connector": RUNNING, "tasks": [{**RUNNING, "state": "FAILED", "trace": "E: x\n at"}]},
 }
 
 
 @pytest.mark.parametrize(
     ("connector", "reasons"),
     [
-        (SILENT, []),
+        (WITHOUT_CAUSE, []),
         ({}, []),
         (STALLED, ["Its batch does not end"]),
         (FAILED, ["FAILED, E: x"]),
         ({"progress": {"stall_cause": "It has no tasks"}}, ["It has no tasks"]),
-        ({"status": {"connector": {**RUNS, "state": "PAUSED"}}}, ["PAUSED"]),
-        ({"status": {"connector": {**RUNS, "state": "UNASSIGNED"}}}, []),
-        ({**SILENT, "progress": {"tasks": [{"stalled": True}]}}, []),
+        ({"status": {"connector": {**RUNNING, "state": "PAUSED"}}}, ["PAUSED"]),
+        ({"status": {"connector": {**RUNNING, "state": "UNASSIGNED"}}}, []),
+        ({**WITHOUT_CAUSE, "progress": {"tasks": [{"stalled": True}]}}, []),
     ],
 )
 def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any], reasons: list[str]) -> None:
     assert list_reasons(connector) == reasons
 
 
-def test_standstill_without_a_reason_is_reported_once(world: World) -> None:
-    still = {"p": LIMIT_S}
-    watch = Standstill(world.scene, lambda pipe: still[pipe.name])
-    watch.check()
-    assert world.requests == [], "below the limit of two minutes"
-    still["p"] += 1
-    world.connectors = {"p-source": SILENT, "p-sink": STALLED}
-    watch.check()
-    assert world.broken == []
-    still["p"] = 0.0
-    watch.check()
-    still["p"] = LIMIT_S + 1
-    world.connectors = {"p-source": SILENT, "p-sink": SILENT}
-    watch.check()
-    watch.check()
-    assert world.broken == ["p has stood still for 120 s, and nothing is stalled or failed"]
+def test_standstill_without_a_reason_is_reported_once(fake_scene: FakeScene) -> None:
+    stall_s = {"p": LIMIT_S}
+    standstill = Standstill(fake_scene.scene, lambda pipe: stall_s[pipe.name])
+    standstill.check()
+    assert fake_scene.requests == [], "below the limit of two minutes"
+    stall_s["p"] += 1
+    fake_scene.connectors = {"p-source": WITHOUT_CAUSE, "p-sink": STALLED}
+    standstill.check()
+    assert fake_scene.violations == []
+    stall_s["p"] = 0.0
+    standstill.check()
+    stall_s["p"] = LIMIT_S + 1
+    fake_scene.connectors = {"p-source": WITHOUT_CAUSE, "p-sink": WITHOUT_CAUSE}
+    standstill.check()
+    standstill.check()
+    assert fake_scene.violations == ["p made no progress for 120 s, and no part of it is stalled or failed"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.chaos_run.kinds.pools import DETECTION_TIME_S, WAYS
+from scripts.chaos_run.kinds.pools import DETECTION_TIME_S, VARIANTS
 from scripts.chaos_run.kinds.targets import SLEEP_S
 from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import (
@@ -27,17 +27,17 @@ from scripts.chaos_run.schedule import (
 
 SEEDS = range(20)
 HOUR_S = 3_600.0
-OFTEN = set(Heavy) - {Heavy.OUTAGE}
+REPEATABLE = set(Heavy) - {Heavy.OUTAGE}
 GRACEFUL_S = 5.0
 """`task.shutdown.graceful.timeout.ms`."""
 
 
 def test_schedule_depends_only_on_the_seed() -> None:
     assert schedule(7, 180, 3) == schedule(7, 180, 3)
-    one, other = schedule(7, 180, 3), schedule(8, 180, 3)
-    assert one.heavy != other.heavy
-    assert one.actors != other.actors
-    assert one.requests != other.requests
+    schedule_7, schedule_8 = schedule(7, 180, 3), schedule(8, 180, 3)
+    assert schedule_7.heavy != schedule_8.heavy
+    assert schedule_7.actors != schedule_8.actors
+    assert schedule_7.requests != schedule_8.requests
 
 
 def test_schedule_of_a_seed_is_stable() -> None:
@@ -64,15 +64,15 @@ def test_heavy_faults_are_sequential_with_recovery_time(seed: int) -> None:
         assert later.at_s >= earlier.at_s + earlier.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
     assert steps[-1].at_s + steps[-1].hold_s + RECOVERY_S[0] <= 180.2
     for step in steps:
-        least, most = HOLD_S[step.fault]
-        assert least - 0.1 <= step.hold_s <= most + 0.1
+        min_hold_s, max_hold_s = HOLD_S[step.fault]
+        assert min_hold_s - 0.1 <= step.hold_s <= max_hold_s + 0.1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_fault_occurs_once_before_a_repetition(seed: int) -> None:
     faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not Heavy.OUTAGE]
-    for start in range(0, len(faults) - len(OFTEN), len(OFTEN)):
-        assert set(faults[start : start + len(OFTEN)]) == OFTEN
+    for start in range(0, len(faults) - len(REPEATABLE), len(REPEATABLE)):
+        assert set(faults[start : start + len(REPEATABLE)]) == REPEATABLE
     assert max(Counter(faults).values()) - min(Counter(faults).values()) <= 1
 
 
@@ -124,9 +124,9 @@ def test_hang_times_include_the_graceful_stop_timeout() -> None:
     assert min(holds) < GRACEFUL_S < DETECTION_TIME_S < max(holds)
 
 
-def test_every_way_to_exhaust_a_pool_occurs_within_an_hour() -> None:
+def test_every_variant_of_pool_exhaustion_occurs_within_an_hour() -> None:
     picks = [step.pick for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
-    assert {choose(WAYS, pick) for pick in picks} == set(WAYS)
+    assert {choose(VARIANTS, pick) for pick in picks} == set(VARIANTS)
 
 
 def test_slow_target_lasts_for_several_batches() -> None:
@@ -153,7 +153,7 @@ def test_long_run_has_one_outage_after_all_other_faults(seed: int) -> None:
     for seconds in (LONG_RUN_S, HOUR_S):
         steps = schedule(seed, seconds, 3).heavy
         [index] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
-        assert {step.fault for step in steps[:index]} == OFTEN
+        assert {step.fault for step in steps[:index]} == REPEATABLE
         assert steps[index].hold_s == OUTAGE_S
     assert Heavy.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
 

@@ -1,4 +1,4 @@
-"""`kraal` accepts every command line in the documentation."""
+"""Tests that `kraal` accepts every command line in the documentation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_documented_command_lines_exist() -> None:
     ("page", "line"), LINES, ids=[f"{page.relative_to(ROOT)}: {line}" for page, line in LINES]
 )
 def test_kraal_accepts_the_command(page: Path, line: str) -> None:
-    """With `--help` at its end a command does nothing, and still rejects unknown subcommands and options."""
+    """With `--help` at the end, a command has no effect but still rejects unknown subcommands and options."""
     for arguments in calls(line):
         result = CliRunner().invoke(main, [*arguments, "--help"])
         assert result.exit_code == 0, f"{page.name}: {result.output}"

@@ -1,4 +1,4 @@
-"""The packages of each extra, and the behavior of `kraal` without it."""
+"""Tests for the packages of each extra, and for `kraal` without the extra."""
 
 from __future__ import annotations
 
@@ -21,43 +21,51 @@ from tests.fakes.distributions import PROJECT, ROOT, add_dependencies, requireme
 OPTIONAL = PROJECT["optional-dependencies"]
 EXTRAS = {
     extra: {
-        canonicalize_name(each.name) for each in map(Requirement, OPTIONAL[extra]) if each.name != "kraal"
+        canonicalize_name(package.name)
+        for package in map(Requirement, OPTIONAL[extra])
+        if package.name != "kraal"
     }
     for extra in OPTIONAL
 }
 
 
-def python_with(place: Path, *extras: str) -> list[str]:
-    """Return the start of a command line for a Python with only Kraal and its requirements."""
-    for name in add_dependencies({canonicalize_name(each.name) for each in requirements(*extras)}):
-        each = distribution(name)
-        for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
-            if top != "__pycache__" and not (place / top).exists():
-                (place / top).symlink_to(str(each.locate_file(top)))
-    code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(place)!r}]; exec(sys.argv.pop(1))"
+def python_with(directory: Path, *extras: str) -> list[str]:
+    """Return a command prefix that runs Python with only Kraal and the requirements of these extras."""
+    for name in add_dependencies(
+        {canonicalize_name(requirement.name) for requirement in requirements(*extras)}
+    ):
+        package = distribution(name)
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+            if top != "__pycache__" and not (directory / top).exists():
+                (directory / top).symlink_to(str(package.locate_file(top)))
+    code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(directory)!r}]; exec(sys.argv.pop(1))"
     return [sys.executable, "-I", "-S", "-c", code]
 
 
 @pytest.fixture(scope="module")
 def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the start of a command line for a Python with only Kraal and the client's dependencies."""
+    """Return a command prefix that runs Python with only Kraal and the dependencies of the client."""
     return python_with(tmp_path_factory.mktemp("client"))
 
 
 def run(client_only: list[str], code: str) -> str:
-    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 def test_every_package_of_an_extra_has_an_import_name() -> None:
-    of = packages_distributions()
+    distributions = packages_distributions()
     for extra in ("worker", "registry", "test"):
-        provided = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}
+        provided = {
+            canonicalize_name(distributions[module][0])
+            for module, package_extra in PACKAGES.items()
+            if package_extra == extra
+        }
         assert provided == EXTRAS[extra]
 
 
-def test_smaller_extras_are_subsets_of_the_workers() -> None:
+def test_smaller_extras_are_subsets_of_the_worker_extra() -> None:
     assert EXTRAS["kafka"] < EXTRAS["worker"]
     assert set(SMALLER_EXTRAS.values()) <= set(EXTRAS)
 
@@ -69,7 +77,7 @@ def test_testing_extra_includes_the_worker() -> None:
 def test_lock_file_covers_the_client_and_every_extra() -> None:
     lines = (ROOT / "requirements.in").read_text("utf-8").splitlines()
     locked = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
-    assert {canonicalize_name(each.name) for each in requirements(*EXTRAS)} <= locked
+    assert {canonicalize_name(requirement.name) for requirement in requirements(*EXTRAS)} <= locked
 
 
 def test_help_of_every_command_requires_only_the_client(client_only: list[str]) -> None:
@@ -85,7 +93,7 @@ def test_help_of_every_command_requires_only_the_client(client_only: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("words", "needed"),
+    ("words", "message"),
     [
         (["standalone", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
         (["distributed", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
@@ -97,25 +105,25 @@ def test_help_of_every_command_requires_only_the_client(client_only: list[str]) 
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_command_of_a_missing_extra_names_the_package_to_install(
-    client_only: list[str], words: list[str], needed: str
+    client_only: list[str], words: list[str], message: str
 ) -> None:
     code = f"from kraal.cli.main import main; main({words!r}, prog_name='kraal')"
-    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"Error: `kraal {words[0]}` {needed}\n"
+    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr == f"Error: `kraal {words[0]}` {message}\n"
 
 
 def test_dlq_requires_only_the_kafka_extra(tmp_path: Path) -> None:
     code = "from kraal.cli.main import main; main(['dlq', 'ls', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
-    done = subprocess.run(
+    completed = subprocess.run(
         [*python_with(tmp_path, "kafka"), code],
         capture_output=True,
         text=True,
         check=False,
         env={"KRAAL_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
     )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Cannot connect to http://127.0.0.1:1" in done.stderr
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in completed.stderr
     imports = "import kraal.dead_letters.kafka, kraal.config.clients.tls, kraal.config.clients.private_keys"
     run(python_with(tmp_path, "kafka"), imports)
 
@@ -124,9 +132,9 @@ def test_doctor_of_a_running_worker_requires_only_the_client(client_only: list[s
     code = (
         "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
     )
-    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "Cannot connect to http://127.0.0.1:1" in done.stdout
+    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stderr) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in completed.stdout
 
 
 def test_unknown_module_names_no_extra() -> None:

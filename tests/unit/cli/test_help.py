@@ -1,4 +1,4 @@
-"""`--help` of command groups."""
+"""Tests for `--help` of command groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other packages named `web` or `actors`; tests/integration/packages covers packages installed by pip."""
+"""Tests for other packages named `web` or `actors`. tests/integration/packages covers packages installed by pip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`-o json` and `-o yaml`: the commands that support them, and output that is not tested elsewhere."""
+"""Tests for `-o json` and `-o yaml`: the commands that support them, and output that no other test covers."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from kraal.config.yaml_text import convert_scalar, read_yaml
 from kraal.core.errors import KraalError
 from kraal.jars import jars
 
-ACTS = "acts on what it is told, and prints a line for each; the exit code tells whether all of it was done"
-RUNS = "runs until it is stopped, and prints a log"
-WITHOUT = {
-    ("completion",): "prints a file",
-    ("delete",): ACTS,
-    ("distributed",): RUNS,
-    ("kafka", "stop"): ACTS,
-    ("mirror",): RUNS,
-    ("new", "connector"): ACTS,
-    ("offsets", "alter"): ACTS,
-    ("offsets", "reset"): ACTS,
-    ("patch",): ACTS,
-    ("pause",): ACTS,
-    ("prepare",): ACTS,
-    ("restart",): ACTS,
-    ("resume",): ACTS,
-    ("standalone",): RUNS,
-    ("stop",): ACTS,
-    ("ui",): "serves pages until it is stopped",
-    ("wait",): "prints a line when a connector is there; the exit code tells whether all are",
+ACTION_REASON = "prints a line for each completed action; the exit code reports failures"
+PROCESS_REASON = "runs until stopped and prints a log"
+EXCEPTIONS = {
+    ("completion",): "prints a shell script",
+    ("delete",): ACTION_REASON,
+    ("distributed",): PROCESS_REASON,
+    ("kafka", "stop"): ACTION_REASON,
+    ("mirror",): PROCESS_REASON,
+    ("new", "connector"): ACTION_REASON,
+    ("offsets", "alter"): ACTION_REASON,
+    ("offsets", "reset"): ACTION_REASON,
+    ("patch",): ACTION_REASON,
+    ("pause",): ACTION_REASON,
+    ("prepare",): ACTION_REASON,
+    ("restart",): ACTION_REASON,
+    ("resume",): ACTION_REASON,
+    ("standalone",): PROCESS_REASON,
+    ("stop",): ACTION_REASON,
+    ("ui",): "serves pages until stopped",
+    ("wait",): "prints a line for each connector that reaches the state; the exit code reports failures",
 }
 """Commands without output formats, with the reason."""
 
 
 def iterate_commands(
-    commands: Iterable[click.Command], *above: str
+    commands: Iterable[click.Command], *parents: str
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     for command in commands:
-        path = (*above, command.name or "")
+        path = (*parents, command.name or "")
         if isinstance(command, click.Group):
             yield from iterate_commands(command.commands.values(), *path)
         else:
             yield path, command
 
 
-COMMANDS = dict(iterate_commands(each.load() for each in (CLIENT | WORKER_COMMANDS).values())) | {
+COMMANDS = dict(iterate_commands(lazy.load() for lazy in (CLIENT | WORKER_COMMANDS).values())) | {
     (parent, name): lazy.load()
     for parent, subcommands in (("plugins", _LOCK_COMMANDS), ("topics", _SUBCOMMANDS))
     for name, lazy in subcommands.items()
@@ -63,15 +63,15 @@ COMMANDS = dict(iterate_commands(each.load() for each in (CLIENT | WORKER_COMMAN
 
 
 def output_formats(command: click.Command) -> list[str]:
-    output = [each for each in command.params if isinstance(each, click.Option) and "-o" in each.opts]
+    output = [option for option in command.params if isinstance(option, click.Option) and "-o" in option.opts]
     return [word for option in output for word in getattr(option.type, "choices", ())]
 
 
 def test_every_command_has_output_formats_or_a_documented_exception() -> None:
-    without = {
+    commands_without_formats = {
         path for path, command in COMMANDS.items() if output_formats(command) != ["table", "json", "yaml"]
     }
-    assert without == set(WITHOUT)
+    assert commands_without_formats == set(EXCEPTIONS)
 
 
 def run(*arguments: str, code: int = 0) -> Result:
@@ -129,8 +129,8 @@ def test_kafka_status_reports_readiness(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Plan three connectors, the third of which cannot be migrated; return the names of the migrated ones."""
+def migrated_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Plan three connectors, the third of which cannot be migrated; return the names of the migrated connectors."""
     migrated: list[str] = []
 
     def migrate_all(
@@ -154,7 +154,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return migrated
 
 
-def test_migrate_reports_planned_and_migrated_connectors(plans: list[str]) -> None:
+def test_migrate_reports_planned_and_migrated_connectors(migrated_names: list[str]) -> None:
     arguments = ("migrate", "--from", "http://a", "--to", "http://b")
     output = run_in_both_formats(*arguments, "--dry-run")
     assert output[0] == {
@@ -163,7 +163,7 @@ def test_migrate_reports_planned_and_migrated_connectors(plans: list[str]) -> No
         "created_by_an_earlier_attempt": False,
         "migrated": False,
     }
-    assert plans == []
+    assert migrated_names == []
     failed = run(*arguments, "-o", "json", code=1)
-    assert [each["migrated"] for each in json.loads(failed.stdout)] == [True, True, False]
+    assert [row["migrated"] for row in json.loads(failed.stdout)] == [True, True, False]
     assert failed.stderr == "Error: c: no\n"

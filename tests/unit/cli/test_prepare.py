@@ -1,4 +1,4 @@
-"""`kraal prepare` apart from Spark: Spark's archive already exists, and the JVM is a fake."""
+"""Tests for `kraal prepare` without Spark: the class archive already exists, and the JVM is a fake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = {
 
 
 class FakeJvm:
-    """JVM that counts its starts and describes one plugin."""
+    """A JVM that records its starts and describes one plugin."""
 
     started: list[Mapping[str, str]]
     closed = 0
@@ -47,16 +47,16 @@ class FakeJvm:
 
 
 @pytest.fixture(autouse=True)
-def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def completed_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the completed steps."""
-    archives: list[str] = []
+    steps: list[str] = []
 
     def class_path() -> list[Path]:
-        archives.append("classes")
+        steps.append("classes")
         return [Path("own.jar")]
 
     def ensure(group: str) -> list[Path]:
-        archives.append(group)
+        steps.append(group)
         return []
 
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
@@ -69,7 +69,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(FakeJvm, "started", [], raising=False)
     monkeypatch.setattr(FakeJvm, "closed", 0)
     monkeypatch.setattr(parts, "Jvm", FakeJvm)
-    return archives
+    return steps
 
 
 def prepare(*arguments: str) -> Result:
@@ -78,11 +78,11 @@ def prepare(*arguments: str) -> Result:
     return result
 
 
-def test_prepare_covers_only_spark_by_default(compiled: list[str]) -> None:
+def test_prepare_covers_only_spark_by_default(completed_steps: list[str]) -> None:
     prepare()
-    assert compiled == ["spark"]
+    assert completed_steps == ["spark"]
     assert "into own.jar" in prepare("--java-plugins").stdout
-    assert compiled == ["spark", "spark", "classes"]
+    assert completed_steps == ["spark", "spark", "classes"]
 
 
 def test_prepare_lists_the_plugins_of_a_worker_once(tmp_path: Path) -> None:
@@ -108,7 +108,9 @@ def test_prepare_without_plugins_is_a_noop(tmp_path: Path) -> None:
     assert FakeJvm.started == []
 
 
-def test_missing_properties_file_is_an_error_before_any_work(tmp_path: Path, compiled: list[str]) -> None:
+def test_missing_properties_file_is_an_error_before_any_work(
+    tmp_path: Path, completed_steps: list[str]
+) -> None:
     result = CliRunner().invoke(main, ["prepare", str(tmp_path / "none.properties")])
-    assert (result.exit_code, compiled) == (1, [])
+    assert (result.exit_code, completed_steps) == (1, [])
     assert "none.properties': there is no such file." in result.stderr

@@ -1,4 +1,4 @@
-"""Modules that `kraal` imports before it prints, on which the results of the benchmark `client` depend."""
+"""Tests for the modules that `kraal` imports before it prints. The results of the benchmark `client` depend on them."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ SLOW = {
 """Standard library modules with a long import time."""
 
 
-def modules(*arguments: str) -> set[str]:
+def imported_modules(*arguments: str) -> set[str]:
     """Run `kraal` in a separate process and return the names of all imported modules."""
     code = (
         "import atexit, sys; from kraal.cli.main import main; "
         "atexit.register(lambda: print('modules:', *sys.modules, file=sys.stderr)); main(prog_name='kraal')"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}", *arguments],
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(done.stderr.partition("modules:")[2].split())
+    return set(completed.stderr.partition("modules:")[2].split())
 
 
 def packages(module_names: set[str]) -> set[str]:
@@ -59,34 +59,34 @@ def packages(module_names: set[str]) -> set[str]:
     return {top for top in tops if not top.startswith("_")} - sys.stdlib_module_names
 
 
-def of_kraal(module_names: set[str]) -> set[str]:
+def select_kraal_modules(module_names: set[str]) -> set[str]:
     return {name for name in module_names if name.partition(".")[0] in ("kraal", "actors", "web")}
 
 
 def test_help_imports_no_commands() -> None:
-    imported = modules("--help")
-    assert of_kraal(imported) == HELP
+    imported = imported_modules("--help")
+    assert select_kraal_modules(imported) == HELP
     assert packages(imported) == {"kraal", "click", "typing_extensions"}
     assert imported & SLOW == set()
 
 
 def test_version_imports_no_more_than_help() -> None:
-    assert of_kraal(modules("--version")) == HELP
+    assert select_kraal_modules(imported_modules("--version")) == HELP
 
 
 def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
-        imported = modules("status", "--url", worker.url)
+        imported = imported_modules("status", "--url", worker.url)
     assert packages(imported) <= {"kraal", "click", "typing_extensions", *HTTP}
     assert "httpx2" in imported
-    folders = {".".join(name.split(".")[:2]) for name in of_kraal(imported)}
+    folders = {".".join(name.split(".")[:2]) for name in select_kraal_modules(imported)}
     assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core"}
     assert imported & SLOW == set()
 
 
 def test_command_imports_only_its_own_module() -> None:
-    imported = modules("status", "--help")
+    imported = imported_modules("status", "--help")
     assert {name for name in imported if name.startswith("kraal.client.commands.")} == {
         "kraal.client.commands.status"
     }

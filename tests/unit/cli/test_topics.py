@@ -1,4 +1,4 @@
-"""`kraal topics create` with a worker's properties file and in-memory brokers."""
+"""Tests for `kraal topics create` with a worker's properties file and in-memory brokers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ COMPACT = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
-    """Client of brokers on which only the config topic exists."""
+    """Return a client of brokers on which only the config topic exists."""
     brokers = TopicClient({"configs": COMPACT})
     monkeypatch.setattr(topics, "AdminClient", lambda _: brokers)
     return brokers
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Path:
-    """Properties file of a worker, with automatic creation disabled and settings for one topic."""
+def worker_file(tmp_path: Path) -> Path:
+    """Write the properties file of a worker with automatic creation disabled and settings for one topic."""
     file = tmp_path / "worker.properties"
     config = {
         **MINIMAL_CONFIG,
@@ -45,8 +45,8 @@ def run(*arguments: str | Path, code: int = 0) -> Result:
     return result
 
 
-def test_create_uses_the_settings_of_the_worker(client: TopicClient, worker: Path) -> None:
-    assert [line.split() for line in run(worker).stdout.splitlines()] == [
+def test_create_uses_the_settings_of_the_worker(client: TopicClient, worker_file: Path) -> None:
+    assert [line.split() for line in run(worker_file).stdout.splitlines()] == [
         ["TOPIC", "PROPERTY", "RESULT"],
         ["configs", "config.storage.topic", "exists"],
         ["offsets", "offset.storage.topic", "created"],
@@ -56,12 +56,12 @@ def test_create_uses_the_settings_of_the_worker(client: TopicClient, worker: Pat
     assert (offsets.num_partitions, offsets.replication_factor) == (7, 2)
     assert offsets.config == {**COMPACT, "segment.bytes": "1048576"}
     assert (statuses.num_partitions, statuses.replication_factor) == (5, 3)
-    assert "created" not in run(worker).stdout
+    assert "created" not in run(worker_file).stdout
 
 
-def test_dry_run_does_not_create_topics(client: TopicClient, worker: Path) -> None:
-    output = json.loads(run(worker, "--dry-run", "-o", "json").stdout)
-    assert [(each["topic"], each["result"]) for each in output] == [
+def test_dry_run_does_not_create_topics(client: TopicClient, worker_file: Path) -> None:
+    output = json.loads(run(worker_file, "--dry-run", "-o", "json").stdout)
+    assert [(row["topic"], row["result"]) for row in output] == [
         ("configs", "exists"),
         ("offsets", "to be created"),
         ("statuses", "to be created"),
@@ -72,9 +72,9 @@ def test_dry_run_does_not_create_topics(client: TopicClient, worker: Path) -> No
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
 def test_uncompacted_topic_is_an_error_with_a_fix(
-    client: TopicClient, worker: Path, options: list[str]
+    client: TopicClient, worker_file: Path, options: list[str]
 ) -> None:
     client.topics["configs"] = {"cleanup.policy": "delete"}
-    output = run(worker, *options, code=1).stderr
+    output = run(worker_file, *options, code=1).stderr
     assert "required to have 'cleanup.policy=compact'" in output
     assert "kafka-configs.sh" in output

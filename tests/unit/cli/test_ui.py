@@ -1,4 +1,4 @@
-"""Options of `kraal ui`, including those that protect the user's credentials."""
+"""Tests for the options of `kraal ui`, including those that protect the user's credentials."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_invalid_options_are_usage_errors(arguments: list[str], message: str) ->
 
 
 def test_port_in_use_is_reported() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        result = CliRunner().invoke(main, ["ui", "--listen", f"127.0.0.1:{taken.getsockname()[1]}"])
+    with socket.socket() as occupied_socket:
+        occupied_socket.bind(("127.0.0.1", 0))
+        occupied_socket.listen()
+        result = CliRunner().invoke(main, ["ui", "--listen", f"127.0.0.1:{occupied_socket.getsockname()[1]}"])
     assert result.exit_code == 1
     assert "the port is in use. Stop the process that uses it, or change --listen." in result.output
 
 
 @pytest.mark.parametrize(
-    "without", ["", "import sys; sys.modules['uvloop'] = None; "], ids=["uvloop", "asyncio"]
+    "preamble", ["", "import sys; sys.modules['uvloop'] = None; "], ids=["uvloop", "asyncio"]
 )
-def test_ui_serves_a_worker_until_interrupted(without: str) -> None:
-    """The client does without uvloop, which is part of the worker's extra."""
+def test_ui_serves_a_worker_until_interrupted(preamble: str) -> None:
+    """`kraal ui` does not require uvloop, which is part of the worker extra."""
 
     def make(url: str) -> object:
         api = Api(Settings(advertised_url=url))
@@ -66,7 +66,7 @@ def test_ui_serves_a_worker_until_interrupted(without: str) -> None:
             [
                 sys.executable,
                 "-c",
-                f"{without}from kraal.cli.main import main; main()",
+                f"{preamble}from kraal.cli.main import main; main()",
                 "ui",
                 "--url",
                 url,

@@ -1,4 +1,4 @@
-"""A worker at a socket, and the command line client for it."""
+"""Fixtures: a worker that serves REST, and the command line client for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.workers.connect import Connect, QuickClock, connect
 
 @dataclass
 class Kraal:
-    """Runs `kraal …` against the worker, in virtual time."""
+    """A runner of `kraal` commands against the worker, in virtual time."""
 
     connect: Connect
     clock: QuickClock
@@ -56,15 +56,15 @@ class Kraal:
 
 @pytest.fixture
 def worker() -> Iterator[Connect]:
-    with connect() as opened:
-        yield opened
+    with connect() as started_worker:
+        yield started_worker
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> QuickClock:
-    opened = QuickClock()
-    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": opened})
-    return opened
+    quick_clock = QuickClock()
+    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": quick_clock})
+    return quick_clock
 
 
 @pytest.fixture

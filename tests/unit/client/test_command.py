@@ -1,4 +1,4 @@
-"""Help and exit codes of all commands."""
+"""Tests for help texts and exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kraal.cli.main import CLIENT, main
 from tests.unit.client.conftest import Kraal
 
 
-def iterate_commands(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str, ...]]:
+def iterate_commands(commands: Iterable[click.Command], *parents: str) -> Iterator[tuple[str, ...]]:
     for command in commands:
-        path = (*above, command.name or "")
+        path = (*parents, command.name or "")
         if isinstance(command, click.Group):
             yield from iterate_commands(command.commands.values(), *path)
         else:
             yield path
 
 
-PATHS = list(iterate_commands(each.load() for each in CLIENT.values()))
+PATHS = list(iterate_commands(lazy.load() for lazy in CLIENT.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)

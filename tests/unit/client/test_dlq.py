@@ -1,4 +1,4 @@
-"""`kraal dlq ls`, `show`, `replay`: output, written records and committed offsets, with an in-memory Kafka."""
+"""Tests for `kraal dlq ls`, `show` and `replay` with an in-memory Kafka: output, written records, committed offsets."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqu
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    found = MemoryKafka()
-    monkeypatch.setattr(kafka, "Kafka", found)
+    memory_kafka = MemoryKafka()
+    monkeypatch.setattr(kafka, "Kafka", memory_kafka)
     monkeypatch.setenv("KRAAL_BOOTSTRAP_SERVERS", "k:9092")
-    return found
+    return memory_kafka
 
 
 @pytest.fixture
-def sink(worker: Connect, cluster: MemoryKafka) -> str:
-    """Connector with three dead letters, interleaved with one of another connector."""
+def sink_name(worker: Connect, cluster: MemoryKafka) -> str:
+    """Create a connector with three dead letters, interleaved with one of another connector; return its name."""
     worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
     cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return "orders-sink"
 
 
 def values(cluster: MemoryKafka) -> list[bytes | None]:
-    return [each.value for each, _ in cluster.written]
+    return [dead_letter.value for dead_letter, _ in cluster.written]
 
 
 def test_ls_counts_letters_by_connector(
-    kraal: Kraal, worker: Connect, cluster: MemoryKafka, sink: str
+    kraal: Kraal, worker: Connect, cluster: MemoryKafka, sink_name: str
 ) -> None:
     worker.create("later", {"name": "later", **CONFIG, "errors.deadletterqueue.topic.name": "none-yet"})
     worker.create("plain", {"name": "plain", "connector.class": FAKE_SOURCE})
-    kraal.out("dlq", "replay", sink, "--limit", "1")
+    kraal.out("dlq", "replay", sink_name, "--limit", "1")
     assert kraal.out("dlq", "ls").splitlines() == [
         "CONNECTOR     TOPIC      LETTERS   LEFT TO REPLAY",
         "later         none-yet   -         -",
@@ -55,8 +55,8 @@ def test_ls_counts_letters_by_connector(
     assert cluster.settings == {"bootstrap.servers": "k:9092"}
 
 
-def test_show_prints_origin_and_cause(kraal: Kraal, sink: str) -> None:
-    assert kraal.out("dlq", "show", sink, "--limit", "1", "--stack").splitlines() == [
+def test_show_prints_origin_and_cause(kraal: Kraal, sink_name: str) -> None:
+    assert kraal.out("dlq", "show", sink_name, "--limit", "1", "--stack").splitlines() == [
         "dead-0@3   2023-11-14 22:13:20.003+00:00",
         "  from        orders-1@103",
         "  connector   orders-sink, task 0",
@@ -70,23 +70,25 @@ def test_show_prints_origin_and_cause(kraal: Kraal, sink: str) -> None:
     ]
 
 
-def test_show_selects_letters_by_position_and_limit(kraal: Kraal, sink: str) -> None:
-    def shown_offsets(*arguments: str) -> list[int]:
+def test_show_selects_letters_by_position_and_limit(kraal: Kraal, sink_name: str) -> None:
+    def list_offsets(*arguments: str) -> list[int]:
         lines = kraal.out("dlq", "show", *arguments, "--json").splitlines()
         return [json.loads(line)["offset"] for line in lines]
 
-    assert shown_offsets(sink) == [0, 2, 3], "a connector's own"
-    assert shown_offsets(sink, "--limit", "2") == [2, 3], "the latest"
-    assert shown_offsets(sink, "--limit", "3") == [0, 2, 3], "the latest, another's between them"
-    assert shown_offsets("dead") == shown_offsets("dead", "--topic") == [0, 1, 2, 3], "a topic's"
-    assert shown_offsets("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], (
-        "from a place on"
+    assert list_offsets(sink_name) == [0, 2, 3], "letters of the connector"
+    assert list_offsets(sink_name, "--limit", "2") == [2, 3], "latest letters"
+    assert list_offsets(sink_name, "--limit", "3") == [0, 2, 3], (
+        "latest letters, without those of another connector"
+    )
+    assert list_offsets("dead") == list_offsets("dead", "--topic") == [0, 1, 2, 3], "letters of the topic"
+    assert list_offsets("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], (
+        "letters from a position"
     )
 
 
-def test_json_output_of_a_letter_is_complete(kraal: Kraal, sink: str) -> None:
-    found = json.loads(kraal.out("dlq", "show", sink, "--limit", "1", "--json"))
-    assert found == {
+def test_json_output_of_a_letter_is_complete(kraal: Kraal, sink_name: str) -> None:
+    output = json.loads(kraal.out("dlq", "show", sink_name, "--limit", "1", "--json"))
+    assert output == {
         "topic": "dead", "partition": 0, "offset": 3, "timestamp": 1700000000003, "key": "k3", "value": "bad 3",
         "headers": [{"key": "own", "value": "\x01"}],
         "error": {
@@ -114,38 +116,40 @@ def test_binary_values_are_base64_and_missing_headers_are_marked() -> None:
 
 
 def test_replay_writes_letters_once_to_their_original_partition(
-    kraal: Kraal, cluster: MemoryKafka, sink: str
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
 ) -> None:
-    assert kraal.out("dlq", "replay", sink) == "3 dead letters from dead written to orders\n"
+    assert kraal.out("dlq", "replay", sink_name) == "3 dead letters from dead written to orders\n"
     assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
     assert {str(target) for _, target in cluster.written} == {"orders-1"}
     assert cluster.written[0][0].own_headers == [("own", b"\x01")]
     assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 4}}
-    assert kraal.error("dlq", "replay", sink, code=0) == "Nothing to replay in dead."
+    assert kraal.error("dlq", "replay", sink_name, code=0) == "Nothing to replay in dead."
     cluster.letters["dead"].append(letter(4))
-    kraal.out("dlq", "replay", sink)
+    kraal.out("dlq", "replay", sink_name)
     assert values(cluster)[3:] == [b"bad 4"]
-    kraal.out("dlq", "replay", sink, "--from-beginning")
+    kraal.out("dlq", "replay", sink_name, "--from-beginning")
     assert len(cluster.written) == 8
 
 
-def test_next_replay_continues_a_limited_one(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
-    kraal.out("dlq", "replay", sink, "--limit", "2")
+def test_replay_resumes_after_a_limited_replay(kraal: Kraal, cluster: MemoryKafka, sink_name: str) -> None:
+    kraal.out("dlq", "replay", sink_name, "--limit", "2")
     assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 3}}
-    kraal.out("dlq", "replay", sink, "--limit", "2")
+    kraal.out("dlq", "replay", sink_name, "--limit", "2")
     assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
 
 
 def test_letter_at_a_position_can_be_replayed_repeatedly(
-    kraal: Kraal, cluster: MemoryKafka, sink: str
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
 ) -> None:
     for _ in range(2):
-        kraal.out("dlq", "replay", sink, "--partition", "0", "--offset", "2")
+        kraal.out("dlq", "replay", sink_name, "--partition", "0", "--offset", "2")
     assert (values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
 
 
-def test_dry_run_prints_its_plan_and_writes_no_records(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
-    assert kraal.out("dlq", "replay", sink, "--dry-run").splitlines() == [
+def test_dry_run_prints_its_plan_and_writes_no_records(
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
+) -> None:
+    assert kraal.out("dlq", "replay", sink_name, "--dry-run").splitlines() == [
         "dead-0@0 -> orders-1",
         "dead-0@2 -> orders-1",
         "dead-0@3 -> orders-1",
@@ -154,10 +158,12 @@ def test_dry_run_prints_its_plan_and_writes_no_records(kraal: Kraal, cluster: Me
     assert (cluster.written, cluster.groups) == ([], {})
 
 
-def test_replay_to_another_topic_partitions_by_key(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_replay_to_another_topic_partitions_by_key(
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
+) -> None:
     cluster.partitions["retry"] = 3
     assert (
-        kraal.out("dlq", "replay", sink, "--to", "retry", "--limit", "1")
+        kraal.out("dlq", "replay", sink_name, "--to", "retry", "--limit", "1")
         == "1 dead letter from dead written to retry\n"
     )
     assert str(cluster.written[0][1]) == "retry"
@@ -166,40 +172,40 @@ def test_replay_to_another_topic_partitions_by_key(kraal: Kraal, cluster: Memory
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        pytest.param({"partition": "7"}, "orders", id="a partition that is gone"),
-        pytest.param({"partition": None}, "orders", id="none, as of a source"),
-        pytest.param({"partition": "x"}, "orders", id="no number"),
-        pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
+        pytest.param({"partition": "7"}, "orders", id="missing partition"),
+        pytest.param({"partition": None}, "orders", id="null partition, as in sources"),
+        pytest.param({"partition": "x"}, "orders", id="partition is not a number"),
+        pytest.param({"partition": "0"}, "orders-0", id="existing partition"),
     ],
 )
 def test_missing_partition_is_replaced_by_key(message: dict[str, str | None], expected: str) -> None:
     assert str(Targets().find_target(letter(0, message), {"orders": 2})) == expected
 
 
-def test_forged_topic_is_rejected_unless_allowed(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_forged_topic_is_rejected_unless_allowed(kraal: Kraal, cluster: MemoryKafka, sink_name: str) -> None:
     cluster.partitions["secrets"] = 1
     cluster.letters["dead"] = [letter(0, {"topic": "secrets"})]
-    assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", sink)
+    assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", sink_name)
     assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", "dead", "--topic")
     assert cluster.written == []
-    kraal.out("dlq", "replay", sink, "--allow-topic", "secrets")
+    kraal.out("dlq", "replay", sink_name, "--allow-topic", "secrets")
     kraal.out("dlq", "replay", "dead", "--topic", "--allow-topic", "secrets")
     assert [target.topic for _, target in cluster.written] == ["secrets", "secrets"]
 
 
 def test_offsets_of_unwritten_letters_are_not_committed(
-    kraal: Kraal, cluster: MemoryKafka, sink: str
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
 ) -> None:
     cluster.refuses = True
     assert (
-        kraal.error("dlq", "replay", sink)
+        kraal.error("dlq", "replay", sink_name)
         == "Error: Kafka at nowhere failed to write all letters: it is full"
     )
     assert cluster.groups == {}
 
 
 @pytest.mark.parametrize(
-    ("found", "to", "message"),
+    ("dead_letter", "to", "message"),
     [
         (
             letter(0, connector=None),
@@ -218,17 +224,19 @@ def test_offsets_of_unwritten_letters_are_not_committed(
         ),
     ],
 )
-def test_failed_replay_is_a_one_line_error(found: DeadLetter, to: str | None, message: str) -> None:
+def test_failed_replay_is_a_one_line_error(dead_letter: DeadLetter, to: str | None, message: str) -> None:
     with pytest.raises(CannotReplay) as raised:
-        Targets(to).find_target(found, {"orders": 2, "dead": 1})
+        Targets(to).find_target(dead_letter, {"orders": 2, "dead": 1})
     assert str(raised.value) == message
 
 
-def test_missing_topics_and_failed_replays_exit_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
-    assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: The topic gone does not exist"
-    message = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
+def test_missing_topics_and_failed_replays_exit_with_1(
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
+) -> None:
+    assert kraal.error("dlq", "replay", sink_name, "--to", "gone") == "Error: The topic gone does not exist"
+    message = kraal.error("dlq", "replay", sink_name, "--partition", "0", "--offset", "5")
     assert message == "Error: dead-0 has no offset 5; available: 0 to 3."
-    message = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
+    message = kraal.error("dlq", "show", sink_name, "--partition", "2", "--offset", "5")
     assert message == "Error: Topic dead has no partition 2; it has 1 partitions."
     assert cluster.written == []
 
@@ -250,23 +258,26 @@ def test_unknown_name_is_a_one_line_error(kraal: Kraal, worker: Connect, cluster
 
 def test_invalid_usage_exits_with_2(kraal: Kraal, cluster: MemoryKafka) -> None:
     assert kraal("dlq", "show", "dead", "--partition", "0").exit_code == 2
-    place = ("--partition", "0", "--offset", "0")
-    assert kraal("dlq", "replay", "dead", *place, "--from-beginning").exit_code == 2
+    position_options = ("--partition", "0", "--offset", "0")
+    assert kraal("dlq", "replay", "dead", *position_options, "--from-beginning").exit_code == 2
     assert kraal("dlq", "show", "dead", "--limit", "0").exit_code == 2
     assert kraal("dlq", "show").exit_code == 2
     assert (cluster.written, kraal.connect.requests()) == ([], [])
 
 
 def test_bootstrap_servers_are_required_as_option_or_in_the_file(
-    kraal: Kraal, cluster: MemoryKafka, sink: str, write: Files
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str, write: Files
 ) -> None:
     kraal.env["KRAAL_BOOTSTRAP_SERVERS"] = None
-    without = write("none.properties", "security.protocol=SSL\n")
-    assert "Specify --bootstrap-servers" in kraal("dlq", "show", sink, "--command-config", without).stderr
+    file_without_servers = write("none.properties", "security.protocol=SSL\n")
+    assert (
+        "Specify --bootstrap-servers"
+        in kraal("dlq", "show", sink_name, "--command-config", file_without_servers).stderr
+    )
     path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=SSL\n")
-    kraal.out("dlq", "show", sink, "--command-config", path)
+    kraal.out("dlq", "show", sink_name, "--command-config", path)
     assert cluster.settings == {"bootstrap.servers": "here:1", "security.protocol": "SSL"}
-    kraal.out("dlq", "show", sink, "--command-config", path, "--bootstrap-servers", "there:2")
+    kraal.out("dlq", "show", sink_name, "--command-config", path, "--bootstrap-servers", "there:2")
     assert cluster.settings["bootstrap.servers"] == "there:2"
 
 
@@ -282,25 +293,25 @@ def test_unreachable_kafka_is_a_one_line_error(kraal: Kraal, monkeypatch: pytest
     assert message.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
 
 
-def test_replay_progress_is_stored_in_the_named_group() -> None:
+def test_dlq_command_has_its_listed_name() -> None:
     assert CLIENT["dlq"].load().name == "dlq"
 
 
-def test_data_formats_of_show_are_complete(kraal: Kraal, sink: str) -> None:
-    lines = kraal.out("dlq", "show", sink, "--json").splitlines()
-    assert json.loads(kraal.out("dlq", "show", sink, "-o", "json")) == list(map(json.loads, lines))
-    assert kraal.out("dlq", "show", sink, "--limit", "1", "-o", "yaml").startswith("- topic: dead\n")
-    assert kraal("dlq", "show", sink, "--json", "-o", "json").exit_code == 2
+def test_data_formats_of_show_are_complete(kraal: Kraal, sink_name: str) -> None:
+    lines = kraal.out("dlq", "show", sink_name, "--json").splitlines()
+    assert json.loads(kraal.out("dlq", "show", sink_name, "-o", "json")) == list(map(json.loads, lines))
+    assert kraal.out("dlq", "show", sink_name, "--limit", "1", "-o", "yaml").startswith("- topic: dead\n")
+    assert kraal("dlq", "show", sink_name, "--json", "-o", "json").exit_code == 2
 
 
-def test_data_formats_of_replay_are_complete(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
-    assert json.loads(kraal.out("dlq", "replay", sink, "--dry-run", "--limit", "1", "-o", "json")) == {
+def test_data_formats_of_replay_are_complete(kraal: Kraal, cluster: MemoryKafka, sink_name: str) -> None:
+    assert json.loads(kraal.out("dlq", "replay", sink_name, "--dry-run", "--limit", "1", "-o", "json")) == {
         "topic": "dead",
         "written": {"orders": 1},
         "dry_run": True,
         "targets": [{"from": "dead-0@0", "to": "orders-1"}],
     }
     assert cluster.written == []
-    done = {"topic": "dead", "written": {"orders": 3}, "dry_run": False}
-    assert json.loads(kraal.out("dlq", "replay", sink, "-o", "json")) == done
-    assert json.loads(kraal.out("dlq", "replay", sink, "-o", "json")) == {**done, "written": {}}
+    result = {"topic": "dead", "written": {"orders": 3}, "dry_run": False}
+    assert json.loads(kraal.out("dlq", "replay", sink_name, "-o", "json")) == result
+    assert json.loads(kraal.out("dlq", "replay", sink_name, "-o", "json")) == {**result, "written": {}}

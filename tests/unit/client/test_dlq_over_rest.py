@@ -1,4 +1,4 @@
-"""`kraal dlq` without brokers, over the REST API, with the same output as with brokers."""
+"""Tests that `kraal dlq` over the REST API prints the same output as with brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATH = f"/connectors/{SINK}/dead-letters"
 
 @pytest.fixture(autouse=True)
 def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connector with three dead letters, and one of another connector, in a Kafka shared by both transports."""
+    """Write three dead letters of a connector, and one of another, to a Kafka that both transports share."""
     monkeypatch.setattr(kafka, "Kafka", worker.kafka)
     monkeypatch.delenv("KRAAL_BOOTSTRAP_SERVERS", raising=False)
     worker.create(SINK, {"name": SINK, **CONFIG})
@@ -43,17 +43,19 @@ def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=" ".join,
 )
-def test_output_equals_that_with_brokers(kraal: Kraal, worker: Connect, arguments: tuple[str, ...]) -> None:
-    asked_kafka = kraal.out("dlq", *arguments, *BROKERS)
-    assert not any(PATH in each for each in worker.requests("GET", "POST"))
-    assert kraal.out("dlq", *arguments) == asked_kafka != ""
-    assert any(PATH in each for each in worker.requests("GET", "POST"))
+def test_output_is_identical_with_and_without_brokers(
+    kraal: Kraal, worker: Connect, arguments: tuple[str, ...]
+) -> None:
+    kafka_output = kraal.out("dlq", *arguments, *BROKERS)
+    assert not any(PATH in request for request in worker.requests("GET", "POST"))
+    assert kraal.out("dlq", *arguments) == kafka_output != ""
+    assert any(PATH in request for request in worker.requests("GET", "POST"))
 
 
-def test_replay_continues_after_the_previous_one(kraal: Kraal, worker: Connect) -> None:
+def test_replay_resumes_after_the_previous_replay(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("dlq", "replay", SINK, "--limit", "1") == "1 dead letter from dead written to orders\n"
     assert kraal.out("dlq", "replay", SINK, *BROKERS) == "2 dead letters from dead written to orders\n"
-    assert [each.value for each, _ in worker.kafka.written] == [b"bad 0", b"bad 2", b"bad 3"]
+    assert [dead_letter.value for dead_letter, _ in worker.kafka.written] == [b"bad 0", b"bad 2", b"bad 3"]
     assert kraal("dlq", "replay", SINK).stderr == "Nothing to replay in dead.\n"
 
 
@@ -67,9 +69,15 @@ def test_long_replay_sends_several_requests(
 
 
 def test_letters_arriving_during_a_replay_are_not_replayed(kraal: Kraal, worker: Connect) -> None:
-    """Each request finds one more, as when every record fails again."""
-    again = {"topic": "dead", "dry_run": False, "written": {"orders": 2}, "targets": [], "left_to_replay": 2}
-    worker.script("POST", f"{PATH}/replay", *(Said(200, again) for _ in range(9)))
+    """Each response reports new letters, as if every replayed record failed again."""
+    response = {
+        "topic": "dead",
+        "dry_run": False,
+        "written": {"orders": 2},
+        "targets": [],
+        "left_to_replay": 2,
+    }
+    worker.script("POST", f"{PATH}/replay", *(Said(200, response) for _ in range(9)))
     assert kraal.out("dlq", "replay", SINK) == "4 dead letters from dead written to orders\n"
     assert len(worker.requests("POST")) == 2
 
@@ -94,7 +102,7 @@ def test_option_unsupported_over_rest_requires_brokers(
     assert worker.kafka.written == []
 
 
-def test_reports_a_worker_without_the_dead_letters_endpoint(kraal: Kraal, worker: Connect) -> None:
+def test_missing_dead_letters_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", f"{PATH}?limit=10", 404, "HTTP 404 Not Found")
     message = kraal.error("dlq", "show", SINK)
     assert message.endswith(

@@ -1,4 +1,4 @@
-"""Hints that the client prints with errors."""
+"""Tests for hints that the client prints with errors."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_refused_connection_without_a_port_names_the_default_port(url: str) -> N
     assert "8083" in hints.connection_hint(ConnectionRefusedError(111, "Connection refused"), url)
 
 
-def test_unreachable_worker_hints_how_to_start_or_choose_one(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+def test_unreachable_worker_has_a_hint_to_start_or_choose_one(kraal: Kraal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_server:
+        url = f"http://127.0.0.1:{closed_server.getsockname()[1]}"
     assert kraal.hint("ls", "--url", url) == hints.NO_WORKER
 
 
 @pytest.mark.parametrize(
-    ("arguments", "part"),
+    ("arguments", "expected_text"),
     [
         (("describe", "nobody"), "`kraal ls`"),
         (("plugins", "Nothing"), "`kraal plugins --all`"),
@@ -81,14 +81,14 @@ def test_unreachable_worker_hints_how_to_start_or_choose_one(kraal: Kraal) -> No
     ],
 )
 def test_unknown_name_has_a_hint_to_list_names(
-    kraal: Kraal, worker: Connect, arguments: tuple[str, ...], part: str
+    kraal: Kraal, worker: Connect, arguments: tuple[str, ...], expected_text: str
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
-    assert part in kraal.hint(*arguments)
+    assert expected_text in kraal.hint(*arguments)
 
 
 @pytest.mark.parametrize(
-    ("answer", "part"),
+    ("response", "expected_text"),
     [
         (Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
         (Said(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
@@ -96,9 +96,11 @@ def test_unknown_name_has_a_hint_to_list_names(
         (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
     ],
 )
-def test_rejected_request_has_a_hint(kraal: Kraal, worker: Connect, answer: Said, part: str) -> None:
-    worker.script("GET", "/connectors", answer)
-    assert part in kraal.hint("ls", "-q")
+def test_rejected_request_has_a_hint(
+    kraal: Kraal, worker: Connect, response: Said, expected_text: str
+) -> None:
+    worker.script("GET", "/connectors", response)
+    assert expected_text in kraal.hint("ls", "-q")
 
 
 def test_long_rebalance_has_a_hint(kraal: Kraal, worker: Connect) -> None:
@@ -130,9 +132,9 @@ def test_unreachable_kafka_has_a_hint(kraal: Kraal, monkeypatch: pytest.MonkeyPa
         def spans(self, topic: str) -> dict[int, OffsetRange]:
             raise KafkaUnavailable("Kafka at k:9092 failed to list topics")
 
-    away = UnavailableKafka()
-    away.partitions["a"] = 1
-    monkeypatch.setattr(dead_letters, "Kafka", away)
+    unavailable_kafka = UnavailableKafka()
+    unavailable_kafka.partitions["a"] = 1
+    monkeypatch.setattr(dead_letters, "Kafka", unavailable_kafka)
     hint = kraal.hint("dlq", "show", "a", "--topic", "--bootstrap-servers", "k:9092")
     assert "--command-config" in hint
 

@@ -1,4 +1,4 @@
-"""Modules imported with a command."""
+"""Tests that commands import only the modules that they need."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_command_module_is_listed() -> None:
 
 
 def test_client_loads_without_worker_packages() -> None:
-    heavy = (
+    worker_packages = (
         "pyspark",
         "pyarrow",
         "numpy",
@@ -48,17 +48,21 @@ def test_client_loads_without_worker_packages() -> None:
         "pykka",
         "httpx2",
     )
-    code = f"import sys, kraal.client.commands; print([each for each in {heavy!r} if each in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    code = f"import sys, kraal.client.commands; print([name for name in {worker_packages!r} if name in sys.modules])"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert completed.stdout == "[]\n"
 
 
 def test_worker_loads_without_client_and_broker_modules() -> None:
-    unused = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.cli.migrate")
+    unneeded_modules = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.cli.migrate")
     code = (
         "import sys; from click.testing import CliRunner; from kraal.cli.main import main; "
         "assert CliRunner().invoke(main, ['standalone', 'no-such-file']).exit_code == 2; "
-        f"print([each for each in {unused!r} if each in sys.modules])"
+        f"print([name for name in {unneeded_modules!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert completed.stdout == "[]\n"

@@ -7,19 +7,19 @@ import pytest
 
 from kraal.client.manifests import Manifests, read_manifests
 
-FLAT = '{"name": "%s", "connector.class": "FileStreamSource", "tasks.max": 1}'
+FLAT_JSON = '{"name": "%s", "connector.class": "FileStreamSource", "tasks.max": 1}'
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, text in {
-        "b.json": FLAT % "b",
+        "b.json": FLAT_JSON % "b",
         "a.properties": "name=a\nconnector.class=FileStreamSource\n",
         "c.yaml": "name: c\nconfig:\n  tasks.max: 1\ninitial_state: paused\n---\nname: d\ntasks.max: 2\n",
         "README.md": "no connector",
         ".hidden.json": "{",
         "below/e.yml": "name: e\n",
-        "f.txt": FLAT % "f",
+        "f.txt": FLAT_JSON % "f",
     }.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -31,15 +31,15 @@ def read(*paths: object, stdin: str = "", recursive: bool = False) -> Manifests:
     return read_manifests([str(path) for path in paths], [stdin], recursive=recursive)
 
 
-def names(wants: Manifests) -> list[str]:
-    return [each.name for each in wants.connectors]
+def names(manifests: Manifests) -> list[str]:
+    return [connector.name for connector in manifests.connectors]
 
 
 def test_directory_files_are_read_in_order_and_by_suffix(folder: Path) -> None:
-    wants = read(folder)
-    assert (names(wants), wants.errors) == (["a", "b", "c", "d"], ())
-    assert [each.initial_state for each in wants.connectors] == [None, None, "PAUSED", None]
-    assert wants.connectors[2].config == {"tasks.max": "1", "name": "c"}
+    manifests = read(folder)
+    assert (names(manifests), manifests.errors) == (["a", "b", "c", "d"], ())
+    assert [connector.initial_state for connector in manifests.connectors] == [None, None, "PAUSED", None]
+    assert manifests.connectors[2].config == {"tasks.max": "1", "name": "c"}
     assert names(read(folder, recursive=True)) == ["a", "b", "e", "c", "d"]
 
 
@@ -52,9 +52,9 @@ def test_directory_files_are_read_in_order_and_by_suffix(folder: Path) -> None:
     ids=["JSON", "YAML"],
 )
 def test_initial_offsets_keep_json_numbers(text: str) -> None:
-    [wanted] = read("-", stdin=text).connectors
-    assert wanted.config == {"n": "1", "name": "a"}
-    assert wanted.initial_offsets == [({"f": "1"}, {"p": 1})]
+    [connector] = read("-", stdin=text).connectors
+    assert connector.config == {"n": "1", "name": "a"}
+    assert connector.initial_offsets == [({"f": "1"}, {"p": 1})]
 
 
 def test_named_file_may_have_any_suffix(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_named_file_may_have_any_suffix(folder: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        FLAT % "x",
+        FLAT_JSON % "x",
         "# properties\nname=x\n",
         "name: x\n",
         "# yaml\nname: x\nurl: a=b\n",
@@ -75,19 +75,19 @@ def test_standard_input_may_have_any_format(text: str) -> None:
     assert names(read("-", stdin=text)) == ["x"]
 
 
-def test_invalid_file_does_not_stop_the_others(folder: Path) -> None:
+def test_invalid_file_does_not_stop_other_files(folder: Path) -> None:
     (folder / "b.json").write_text('{"name": "b", "config": []}')
     (folder / "c.yaml").write_text("name: c\n---\nname: &x d\n")
-    wants = read(folder, folder / "missing.json")
-    assert names(wants) == ["a"]
-    assert [fault.split("'")[1] for fault in wants.errors] == [
-        str(folder / each) for each in ("b.json", "c.yaml", "missing.json")
+    manifests = read(folder, folder / "missing.json")
+    assert names(manifests) == ["a"]
+    assert [error.split("'")[1] for error in manifests.errors] == [
+        str(folder / name) for name in ("b.json", "c.yaml", "missing.json")
     ]
-    assert "line 3" in wants.errors[1]
+    assert "line 3" in manifests.errors[1]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "why"),
+    ("name", "text", "reason"),
     [
         (
             "a.json",
@@ -117,20 +117,20 @@ def test_invalid_file_does_not_stop_the_others(folder: Path) -> None:
         ),
     ],
 )
-def test_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_error_names_the_file(tmp_path: Path, name: str, text: str, reason: str) -> None:
     (tmp_path / name).write_text(text)
-    wants = read(tmp_path)
-    assert wants.connectors == ()
-    assert len(wants.errors) == 1
-    assert str(tmp_path / name) in wants.errors[0]
-    assert re.search(why, wants.errors[0])
+    manifests = read(tmp_path)
+    assert manifests.connectors == ()
+    assert len(manifests.errors) == 1
+    assert str(tmp_path / name) in manifests.errors[0]
+    assert re.search(reason, manifests.errors[0])
 
 
 def test_duplicate_definitions_are_ignored(folder: Path) -> None:
-    (folder / "z.json").write_text(FLAT % "a")
-    wants = read(folder)
-    assert names(wants) == ["b", "c", "d"]
-    assert wants.errors == (
+    (folder / "z.json").write_text(FLAT_JSON % "a")
+    manifests = read(folder)
+    assert names(manifests) == ["b", "c", "d"]
+    assert manifests.errors == (
         (
             "Connector a is defined 2 times, so all definitions are ignored: "
             f"{folder / 'a.properties'}, {folder / 'z.json'}"

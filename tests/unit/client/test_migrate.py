@@ -1,4 +1,4 @@
-"""`kraal migrate` between two stubs that implement KIP-875 and KIP-980."""
+"""Tests for `kraal migrate` between two stubs that implement KIP-875 and KIP-980."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ CONFIG = {"connector.class": "FileStreamSource", "name": "lines", "file": "lines
 
 
 class Stub:
-    """Cluster with connectors, which records requests that change something."""
+    """A Connect cluster that records requests with side effects."""
 
     def __init__(self, *, has_offsets: bool = True) -> None:
         self.configs: dict[str, dict[str, str]] = {}
         self.states: dict[str, str] = {}
         self.offsets: dict[str, list[Any]] = {}
         self.changes: list[str] = []
-        self.fails: set[str] = set()
+        self.failing_requests: set[str] = set()
         """Requests, such as `PATCH offsets`, that fail with status 500."""
         self.errors: list[str] = []
-        """Errors of a validation."""
+        """Validation errors to return."""
         self.has_offsets = has_offsets
-        self.too_early = 0
+        self.requests_before_status = 0
         """Number of status requests before the first status exists."""
 
     def add(self, name: str, state: str = "RUNNING") -> None:
         self.configs[name], self.states[name], self.offsets[name] = {**CONFIG, "name": name}, state, OFFSETS
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+    def respond(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         parts = path.strip("/").split("/")
         if method != "GET" and parts[-1] != "validate":
             self.changes.append(f"{method} {parts[-1]}")
-        if f"{method} {parts[-1]}" in self.fails:
+        if f"{method} {parts[-1]}" in self.failing_requests:
             return 500, {"error_code": 500, "message": "no"}
         if parts[0] == "connector-plugins":
             return 200, {"error_count": len(self.errors), "configs": [{"value": {"errors": self.errors}}]}
@@ -55,14 +55,14 @@ class Stub:
         name = parts[1]
         if name not in self.configs:
             return 404, {"error_code": 404, "message": f"Connector {name} not found"}
-        return self._of(method, name, parts[-1], body)
+        return self._respond_for_connector(method, name, parts[-1], body)
 
-    def _of(self, method: str, name: str, what: str, body: Any) -> tuple[int, Any]:
-        match what:
+    def _respond_for_connector(self, method: str, name: str, resource: str, body: Any) -> tuple[int, Any]:
+        match resource:
             case "config":
                 return 200, self.configs[name]
-            case "status" if self.too_early:
-                self.too_early -= 1
+            case "status" if self.requests_before_status:
+                self.requests_before_status -= 1
                 return 404, {"error_code": 404, "message": f"No status found for connector {name}"}
             case "status":
                 tasks = [] if self.states[name] == "STOPPED" else [{"id": 0}]
@@ -73,7 +73,7 @@ class Stub:
             case "offsets":
                 return 200, {"offsets": self.offsets.get(name, [])}
             case _:
-                self.states[name] = {"stop": "STOPPED", "pause": "PAUSED", "resume": "RUNNING"}[what]
+                self.states[name] = {"stop": "STOPPED", "pause": "PAUSED", "resume": "RUNNING"}[resource]
                 return 202, None
 
 
@@ -82,8 +82,8 @@ def serve(stub: Stub) -> ThreadingHTTPServer:
         def _do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            status, answer = stub.answer(self.command, self.path, body)
-            data = b"" if answer is None else json.dumps(answer).encode()
+            status, response = stub.respond(self.command, self.path, body)
+            data = b"" if response is None else json.dumps(response).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -114,15 +114,15 @@ def sides() -> Iterator[Sides]:
         server.server_close()
 
 
-def quiet(_: str) -> None:
+def discard(_: str) -> None:
     pass
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
 def test_connector_is_migrated_with_offsets_and_state(sides: Sides, state: str) -> None:
-    java, kraal, there, here = sides
+    java, kraal, source, target = sides
     java.add("lines", state)
-    migrate(there, here, [], dry_run=False, say=quiet)
+    migrate(source, target, [], dry_run=False, say=discard)
     assert kraal.configs == java.configs
     assert kraal.offsets["lines"] == OFFSETS
     assert (java.states["lines"], kraal.states["lines"]) == ("STOPPED", state)
@@ -132,49 +132,50 @@ def test_connector_is_migrated_with_offsets_and_state(sides: Sides, state: str) 
 def test_migration_waits_for_the_first_status(sides: Sides) -> None:
     java, kraal, source, target = sides
     java.add("a")
-    java.too_early = kraal.too_early = 2
+    java.requests_before_status = kraal.requests_before_status = 2
     migrate(source, target, ["a"], dry_run=False, say=lambda _: None)
     assert kraal.states == {"a": "RUNNING"}
 
 
 def test_dry_run_makes_no_changes(sides: Sides) -> None:
-    java, kraal, there, here = sides
+    java, kraal, source, target = sides
     java.add("lines")
     lines: list[str] = []
-    migrate(there, here, ["lines"], dry_run=True, say=lines.append)
+    migrate(source, target, ["lines"], dry_run=True, say=lines.append)
     assert len(lines) == 1
     assert java.changes == kraal.changes == []
 
 
 def test_migration_is_aborted_if_the_target_rejects_a_connector(sides: Sides) -> None:
-    java, kraal, there, here = sides
+    java, kraal, source, target = sides
     java.add("lines")
     kraal.has_offsets = False
     with pytest.raises(KraalError, match=r"does not accept offsets.*Nothing was changed"):
-        migrate(there, here, [], dry_run=False, say=quiet)
+        migrate(source, target, [], dry_run=False, say=discard)
     kraal.has_offsets, kraal.errors = True, ["no such class"]
     with pytest.raises(KraalError, match=r"rejected the config of lines: no such class"):
-        migrate(there, here, [], dry_run=False, say=quiet)
+        migrate(source, target, [], dry_run=False, say=discard)
     kraal.errors = []
     kraal.add("lines")
     with pytest.raises(KraalError, match="Connector lines already exists at"):
-        migrate(there, here, [], dry_run=False, say=quiet)
+        migrate(source, target, [], dry_run=False, say=discard)
     assert java.changes == kraal.changes == []
 
 
 @pytest.mark.parametrize("request_", ["POST connectors", "PATCH offsets", "PUT resume"])
 def test_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Sides, request_: str) -> None:
-    java, kraal, there, here = sides
+    java, kraal, source, target = sides
     java.add("lines")
-    kraal.fails = {request_}
+    kraal.failing_requests = {request_}
     with pytest.raises(
-        KraalError, match=r"It was RUNNING at .* To continue: .* To roll back: .*/connectors/lines/resume"
+        KraalError,
+        match=r"The connector was RUNNING at .* To continue: .* To roll back: .*/connectors/lines/resume",
     ):
-        migrate(there, here, [], dry_run=False, say=quiet)
+        migrate(source, target, [], dry_run=False, say=discard)
     assert java.states["lines"] == "STOPPED"
     assert kraal.states.get("lines") in (None, "STOPPED")
-    kraal.fails = set()
-    migrate(there, here, [], dry_run=False, say=quiet)
+    kraal.failing_requests = set()
+    migrate(source, target, [], dry_run=False, say=discard)
     assert kraal.offsets["lines"] == OFFSETS
     assert java.states["lines"] == "STOPPED"
 
@@ -184,7 +185,7 @@ def test_credentials_are_removed_from_printed_urls() -> None:
 
 
 def test_unreachable_cluster_is_named_in_the_error(sides: Sides) -> None:
-    _, _, _, here = sides
+    _, _, _, target = sides
     with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: ") as raised:
-        migrate(Cluster("http://127.0.0.1:1"), here, [], dry_run=False, say=quiet)
+        migrate(Cluster("http://127.0.0.1:1"), target, [], dry_run=False, say=discard)
     assert "--from and --to" in raised.value.hint

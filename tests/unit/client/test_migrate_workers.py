@@ -1,4 +1,4 @@
-"""`kraal migrate` between two workers with all their actors, over sockets (KIP-980, KIP-875)."""
+"""Tests for `kraal migrate` between two workers with all their actors, over sockets (KIP-980, KIP-875)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ T0 = TaskId(X, 0)
 
 @pytest.fixture
 def sides() -> Iterator[Sides]:
-    with rest_worker() as there, rest_worker() as here:
-        yield there, here
+    with rest_worker() as source, rest_worker() as target:
+        yield source, target
 
 
 def create(worker: RestWorker, plugin: str, state: str = "RUNNING") -> None:
@@ -37,34 +37,34 @@ def offsets(worker: RestWorker) -> list[Any]:
 
 
 def wait_for_offsets(worker: RestWorker, count: int) -> None:
-    """Wait until a task has started at an offset and stored `count`; the requests themselves pace the loop."""
+    """Wait until the stored offset of a task is `count`. The requests pace the loop."""
     for _ in range(1000):
-        if [count] in [list(each["offset"].values()) for each in offsets(worker)]:
+        if [count] in [list(offset["offset"].values()) for offset in offsets(worker)]:
             return
     raise AssertionError(offsets(worker))
 
 
 @pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
 def test_offsets_are_migrated_before_the_first_start(sides: Sides, plugin: str) -> None:
-    there, here = sides
-    there.outside.supply[T0] = 25
-    here.outside.supply[T0] = 40
-    create(there, plugin)
-    wait_for_offsets(there, 25)
-    result = CliRunner().invoke(main, ["migrate", "--from", there.url, "--to", here.url])
-    old, new = there.url.rstrip("/"), here.url.rstrip("/")
+    source, target = sides
+    source.outside.supply[T0] = 25
+    target.outside.supply[T0] = 40
+    create(source, plugin)
+    wait_for_offsets(source, 25)
+    result = CliRunner().invoke(main, ["migrate", "--from", source.url, "--to", target.url])
+    old, new = source.url.rstrip("/"), target.url.rstrip("/")
     assert (result.exit_code, result.output.splitlines()[-1]) == (
         0,
-        f"x y is at {new} now, RUNNING; delete it at {old} when you no longer need to roll back",
+        f"Migrated x y to {new} (RUNNING). Delete it from {old} once you no longer need to roll back.",
     ), result.output
-    wait_for_offsets(here, 40)
-    assert here.outside.written[T0] == list(range(25, 40))
-    assert Cluster(there.url).state(X) == ("STOPPED", 0)
+    wait_for_offsets(target, 40)
+    assert target.outside.written[T0] == list(range(25, 40))
+    assert Cluster(source.url).state(X) == ("STOPPED", 0)
 
 
 def test_connector_without_offsets_is_migrated(sides: Sides) -> None:
-    there, here = sides
-    create(there, FAKE_SOURCE, "STOPPED")
-    migrate(Cluster(there.url), Cluster(here.url), [], dry_run=False, say=lambda _: None)
-    assert Cluster(here.url).state(X) == ("STOPPED", 0)
-    assert offsets(here) == []
+    source, target = sides
+    create(source, FAKE_SOURCE, "STOPPED")
+    migrate(Cluster(source.url), Cluster(target.url), [], dry_run=False, say=lambda _: None)
+    assert Cluster(target.url).state(X) == ("STOPPED", 0)
+    assert offsets(target) == []

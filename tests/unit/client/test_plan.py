@@ -7,19 +7,19 @@ from kraal.core.ids import Config
 
 
 @pytest.mark.parametrize(
-    ("live", "wanted", "action"),
+    ("live", "desired", "action"),
     [
-        pytest.param(None, {"a": "1"}, Action.CREATED, id="not there"),
+        pytest.param(None, {"a": "1"}, Action.CREATED, id="new connector"),
         pytest.param(
-            {"a": "1", "b": None}, {"b": None, "a": "1"}, Action.UNCHANGED, id="the same in another order"
+            {"a": "1", "b": None}, {"b": None, "a": "1"}, Action.UNCHANGED, id="same keys in another order"
         ),
         pytest.param({"a": "1"}, {"a": "2"}, Action.CONFIGURED, id="another value"),
-        pytest.param({"a": "1", "b": "2"}, {"a": "1"}, Action.CONFIGURED, id="a key less"),
-        pytest.param({"a": None}, {}, Action.CONFIGURED, id="a null less"),
+        pytest.param({"a": "1", "b": "2"}, {"a": "1"}, Action.CONFIGURED, id="removed key"),
+        pytest.param({"a": None}, {}, Action.CONFIGURED, id="removed null"),
     ],
 )
-def test_action_for_compares_configs(live: Config | None, wanted: Config, action: Action) -> None:
-    assert action_for(live, wanted) is action
+def test_action_for_compares_configs(live: Config | None, desired: Config, action: Action) -> None:
+    assert action_for(live, desired) is action
 
 
 def test_patch_changes_adds_and_removes_keys() -> None:
@@ -34,8 +34,8 @@ def test_patch_changes_adds_and_removes_keys() -> None:
 
 def test_diff_is_sorted_by_key_and_hides_changed_secrets() -> None:
     live = {"file": "a", "password": "old", "token": "same", "z": None, "text": "a\nb"}
-    wanted = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
-    assert difference(("live", live), ("file", wanted)) == [
+    desired = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
+    assert difference(("live", live), ("file", desired)) == [
         "--- live",
         "+++ file",
         "@@ -1,5 +1,5 @@",

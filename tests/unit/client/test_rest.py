@@ -59,11 +59,11 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
     worker.refuse("GET", "/connectors", 401, "User cannot access the resource.")
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
     hint = "(set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
-    said = f"Error: {worker.url} returned 401: User cannot access the resource. {hint}"
-    assert kraal.error("ls", "-q") == said
-    assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == said
-    sent = [each.headers["authorization"].removeprefix("Basic ") for each in worker.seen]
-    assert [base64.b64decode(each) for each in sent] == [b"me:hunter2", b"you:hunter3"]
+    error = f"Error: {worker.url} returned 401: User cannot access the resource. {hint}"
+    assert kraal.error("ls", "-q") == error
+    assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == error
+    credentials = [request.headers["authorization"].removeprefix("Basic ") for request in worker.seen]
+    assert [base64.b64decode(encoded) for encoded in credentials] == [b"me:hunter2", b"you:hunter3"]
 
 
 def test_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
@@ -77,7 +77,7 @@ def test_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("response", "error"),
     [
         (Said(200, "<html>"), NOT_CONNECT),
         (Said(200, {"a": 1}), NOT_CONNECT),
@@ -92,9 +92,11 @@ def test_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
         (Said(500, {"error_code": 500, "message": "\x1b[2J"}), "returned 500: \\x1b[2J"),
     ],
 )
-def test_unexpected_response_is_a_one_line_error(kraal: Kraal, worker: Connect, said: Said, why: str) -> None:
-    worker.script("GET", "/connectors", said)
-    assert kraal.error("ls", "-q") == f"Error: {worker.url} {why}"
+def test_unexpected_response_is_a_one_line_error(
+    kraal: Kraal, worker: Connect, response: Said, error: str
+) -> None:
+    worker.script("GET", "/connectors", response)
+    assert kraal.error("ls", "-q") == f"Error: {worker.url} {error}"
 
 
 def test_redirect_receives_no_credentials(kraal: Kraal, worker: Connect) -> None:
@@ -105,21 +107,23 @@ def test_redirect_receives_no_credentials(kraal: Kraal, worker: Connect) -> None
 
 
 def test_refused_connection_is_a_one_line_error(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as closed_server:
+        url = f"http://127.0.0.1:{closed_server.getsockname()[1]}"
     assert kraal.error("ls", "--url", url) == f"Error: Cannot connect to {url}: Connection refused"
 
 
 def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
     with (
-        socket.create_server(("127.0.0.1", 0)) as silent,
-        Rest(parse_target(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05), clock=clock) as rest,
+        socket.create_server(("127.0.0.1", 0)) as silent_server,
+        Rest(
+            parse_target(f"127.0.0.1:{silent_server.getsockname()[1]}", timeout_s=0.05), clock=clock
+        ) as rest,
         pytest.raises(NoResponse, match=r"did not respond within 0.05 s; the request may still take effect"),
     ):
         rest.ask("PUT", "connectors", "a", "pause")
 
 
-def test_distinguishes_a_missing_path_from_a_missing_connector(worker: Connect, clock: QuickClock) -> None:
+def test_missing_path_is_distinguished_from_missing_connector(worker: Connect, clock: QuickClock) -> None:
     with Rest(parse_target(worker.url), clock=clock) as rest:
         with pytest.raises(RequestRejected) as nowhere:
             rest.get("nowhere")
@@ -190,9 +194,9 @@ def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.Monke
     assert kraal.out("ls", "-q") == ""
 
 
-def test_failed_connection_aborts_the_migration(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{free.getsockname()[1]}"}
+def test_failed_connection_is_reported_once(kraal: Kraal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_server:
+        kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{closed_server.getsockname()[1]}"}
     assert (
         kraal.error("pause", "a", "b")
         == f"Error: Cannot connect to {kraal.env['KRAAL_URL']}: Connection refused"

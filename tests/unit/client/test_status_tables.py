@@ -1,4 +1,4 @@
-"""Verdicts on statuses."""
+"""Tests for verdicts on connector statuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def make_status(connector: str, *tasks: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted", "expected"),
+    ("status", "target_state", "expected"),
     [
         (None, "RUNNING", Verdict.PENDING),
         (make_status("RUNNING", "RUNNING"), "RUNNING", Verdict.READY),
@@ -28,8 +28,10 @@ def make_status(connector: str, *tasks: str) -> dict[str, Any]:
         (make_status("STOPPED"), "STOPPED", Verdict.READY),
     ],
 )
-def test_verdict_assesses_a_status(status: dict[str, Any] | None, wanted: str, expected: Verdict) -> None:
-    assert verdict(status, wanted) is expected
+def test_verdict_assesses_a_status(
+    status: dict[str, Any] | None, target_state: str, expected: Verdict
+) -> None:
+    assert verdict(status, target_state) is expected
 
 
 def test_failure_cause_without_root_cause_is_the_first_nonempty_line() -> None:

@@ -8,7 +8,7 @@ from kraal.client.target import InvalidTarget, parse_target
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("http://host:8083/", "http://host:8083"),
         ("host:8083", "http://host:8083"),
@@ -17,12 +17,12 @@ from kraal.client.target import InvalidTarget, parse_target
         ("  http://me:hunter2@host:8083 ", "http://host:8083"),
     ],
 )
-def test_target_is_parsed(url: str, shown: str) -> None:
-    assert parse_target(url).url == shown
+def test_target_is_parsed(url: str, expected: str) -> None:
+    assert parse_target(url).url == expected
 
 
 def test_url_credentials_take_precedence_and_are_decoded() -> None:
-    target = parse_target("http://me:p%40ss@host", user="other", password="no")  # noqa: S106 - a test's
+    target = parse_target("http://me:p%40ss@host", user="other", password="no")  # noqa: S106 - test data
     assert target.user == "me"
     assert target.password is not None
     assert target.password.value == "p@ss"
@@ -30,7 +30,7 @@ def test_url_credentials_take_precedence_and_are_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "why"),
+    ("url", "options", "reason"),
     [
         ("ftp://host", {}, "expected http:// or https://"),
         ("http://", {}, "expected something like"),
@@ -43,9 +43,9 @@ def test_url_credentials_take_precedence_and_are_decoded() -> None:
         ("http://me:hunter2@host", {"cacert": Path("ca.pem")}, "requires an https URL"),
     ],
 )
-def test_rejects_an_invalid_target_without_printing_the_password(
-    url: str, options: dict[str, object], why: str
+def test_invalid_target_is_rejected_without_printing_the_password(
+    url: str, options: dict[str, object], reason: str
 ) -> None:
-    with pytest.raises(InvalidTarget, match=why) as raised:
+    with pytest.raises(InvalidTarget, match=reason) as raised:
         parse_target(url, **options)  # type: ignore[arg-type]
     assert "hunter2" not in str(raised.value)

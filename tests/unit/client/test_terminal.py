@@ -1,4 +1,4 @@
-"""`kraal top` as a process on a terminal."""
+"""Tests for `kraal top` as a process on a terminal."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ import pytest
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
 
-LIMIT_S = 60.0
+TIMEOUT_S = 60.0
 COMMAND = (sys.executable, "-c", "from kraal.cli.main import main; main()", "top", "--interval", "600")
 
 
 class Terminal:
-    """Controlling end of a pseudo-terminal on which a program runs."""
+    """The controlling end of a pseudo-terminal on which a program runs."""
 
-    def __init__(self, descriptor: int, process: subprocess.Popen[bytes], before: list[object]) -> None:
+    def __init__(self, descriptor: int, process: subprocess.Popen[bytes], initial_mode: list[object]) -> None:
         self.process = process
-        self.before = before
+        self.initial_mode = initial_mode
         """Mode before the program was started."""
         self._descriptor = descriptor
         self._text = ""
 
     def wait_for(self, text: str) -> None:
         """Read until a text appears and discard the output up to it."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + TIMEOUT_S
         while text not in self._text:
             ready, _, _ = select.select([self._descriptor], [], [], max(deadline - time.monotonic(), 0))
             assert ready, f"{text!r} was not shown, but {self._text!r}"
@@ -51,20 +51,20 @@ class Terminal:
 
 
 @contextmanager
-def running(url: str) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 120))
-    before = termios.tcgetattr(ours)
+def run_top(url: str) -> Iterator[Terminal]:
+    controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 120))
+    initial_mode = termios.tcgetattr(controller)
     process = subprocess.Popen(
-        COMMAND, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | {"KRAAL_URL": url}
+        COMMAND, stdin=terminal, stdout=terminal, stderr=terminal, env=os.environ | {"KRAAL_URL": url}
     )
     try:
-        yield Terminal(ours, process, before)
+        yield Terminal(controller, process, initial_mode)
     finally:
         process.kill()
-        process.wait(LIMIT_S)
-        os.close(ours)
-        os.close(theirs)
+        process.wait(TIMEOUT_S)
+        os.close(controller)
+        os.close(terminal)
 
 
 def quit_by_key(terminal: Terminal) -> None:
@@ -80,14 +80,14 @@ def test_key_changes_the_order_and_the_terminal_is_restored(
     worker: Connect, leave: Callable[[Terminal], None]
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
-    with running(worker.url) as terminal:
+    with run_top(worker.url) as terminal:
         terminal.wait_for("[r rate]")
         terminal.wait_for("orders")
-        assert terminal.mode() != terminal.before  # keys require no line end
+        assert terminal.mode() != terminal.initial_mode  # keys require no line end
         terminal.press("b")
         terminal.wait_for("[b backlog]")
         terminal.wait_for("orders")
         leave(terminal)
-        assert terminal.process.wait(LIMIT_S) == 0
-        assert terminal.mode() == terminal.before
+        assert terminal.process.wait(TIMEOUT_S) == 0
+        assert terminal.mode() == terminal.initial_mode
     assert len(worker.requests("GET")) == 1

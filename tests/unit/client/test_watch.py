@@ -1,4 +1,4 @@
-"""`kraal status --watch`, as lines and as a screen."""
+"""Tests for `kraal status --watch`: printed lines and the screen."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+ ", re.MULTILINE)
 
 
 @pytest.fixture
-def orders(worker: Connect) -> Connect:
+def worker_with_orders(worker: Connect) -> Connect:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     return worker
 
 
-def test_changes_are_printed_as_lines_to_a_pipe(kraal: Kraal, orders: Connect) -> None:
+def test_changes_are_printed_as_lines_to_a_pipe(kraal: Kraal, worker_with_orders: Connect) -> None:
     kraal.clock.meanwhile = [
-        lambda: orders.fail("orders", 0, "java.io.IOException: full\n\tat x"),
+        lambda: worker_with_orders.fail("orders", 0, "java.io.IOException: full\n\tat x"),
         lambda: None,
-        lambda: orders.script("GET", "/connectors", Said(200, [])),
+        lambda: worker_with_orders.script("GET", "/connectors", Said(200, [])),
         KeyboardInterrupt(),
     ]
     result = kraal("status", "--watch", "--interval", "3")
@@ -43,10 +43,10 @@ def test_changes_are_printed_as_lines_to_a_pipe(kraal: Kraal, orders: Connect) -
     assert kraal.clock.time == 12.0
 
 
-def test_changes_are_printed_as_json_lines(kraal: Kraal, orders: Connect) -> None:
-    kraal.clock.meanwhile = [lambda: orders.fail("orders", 0, "full"), KeyboardInterrupt()]
+def test_changes_are_printed_as_json_lines(kraal: Kraal, worker_with_orders: Connect) -> None:
+    kraal.clock.meanwhile = [lambda: worker_with_orders.fail("orders", 0, "full"), KeyboardInterrupt()]
     lines = [json.loads(line) for line in kraal("status", "orders", "-w", "-o", "json").stdout.splitlines()]
-    assert [(each["task"], each["after"]["state"]) for each in lines] == [
+    assert [(change["task"], change["after"]["state"]) for change in lines] == [
         ("-", "RUNNING"),
         ("0", "RUNNING"),
         ("0", "FAILED"),
@@ -54,16 +54,19 @@ def test_changes_are_printed_as_json_lines(kraal: Kraal, orders: Connect) -> Non
     assert lines[2]["before"] == {"state": "RUNNING", "worker": "127.0.0.1:8083", "trace": ""}
 
 
-def test_watch_continues_while_the_worker_is_unreachable(kraal: Kraal, orders: Connect) -> None:
+def test_watch_continues_while_the_worker_is_unreachable(kraal: Kraal, worker_with_orders: Connect) -> None:
     kraal.clock.meanwhile = [
-        lambda: orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
+        lambda: worker_with_orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
         lambda: None,
-        lambda: orders.script("GET", "/connectors", Said(200, ["orders"])),
+        lambda: worker_with_orders.script("GET", "/connectors", Said(200, ["orders"])),
         KeyboardInterrupt(),
     ]
     result = kraal("status", "-w")
     lines = [STAMP.sub("", line) for line in result.stderr.splitlines() if line]
-    assert lines == [f"{orders.url} returned 503: Worker is still starting up.", "the worker responds again"]
+    assert lines == [
+        f"{worker_with_orders.url} returned 503: Worker is still starting up.",
+        "the worker responds again",
+    ]
     assert result.stdout.count("\n") == 2
 
 
@@ -89,16 +92,16 @@ def test_frame_fits_the_screen() -> None:
 
 
 def test_screen_is_updated_in_place(clock: QuickClock) -> None:
-    written: list[str] = []
+    screens: list[str] = []
     clock.meanwhile = [lambda: None, KeyboardInterrupt()]
-    looks = iter([statuses("a", "b"), statuses("a")])
-    watch = Watch(lambda: next(looks), clock.pause, 1.0)
+    polls = iter([statuses("a", "b"), statuses("a")])
+    watch = Watch(lambda: next(polls), clock.pause, 1.0)
     with pytest.raises(KeyboardInterrupt):
-        watch.on_screen(Screen(written.append, lambda: (80, 24)), "http://w")
-    assert len(written) == 3
-    assert written[0] == "\x1b[2J"
-    for drawn in written[1:]:
-        assert drawn.startswith("\x1b[H")
-        assert drawn.endswith("\x1b[J")
-    assert "\nb      -      \x1b[32mRUNNING\x1b[0m   w:1" in written[1].replace("\x1b[K", "")
-    assert "\nb " not in written[2]
+        watch.on_screen(Screen(screens.append, lambda: (80, 24)), "http://w")
+    assert len(screens) == 3
+    assert screens[0] == "\x1b[2J"
+    for screen in screens[1:]:
+        assert screen.startswith("\x1b[H")
+        assert screen.endswith("\x1b[J")
+    assert "\nb      -      \x1b[32mRUNNING\x1b[0m   w:1" in screens[1].replace("\x1b[K", "")
+    assert "\nb " not in screens[2]

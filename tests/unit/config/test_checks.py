@@ -1,4 +1,4 @@
-"""Checks of values that the tests of keys do not cover."""
+"""Tests for value checks that the tests of individual keys do not cover."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.plugins.api import regex
         ("[", "unterminated character set at position 0"),
         ("a{99999999999}", "the repetition number is too large"),
         ("(" * 9_999, "it is nested too deeply"),
-        ("a" * 10_001, "it has 10001 characters, and 10000 at most are allowed"),
+        ("a" * 10_001, "it has 10001 characters; at most 10000 are allowed"),
         (None, "it is empty"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The config keys of workers and clients match Kafka's definitions, except descriptions."""
+"""Tests that the config keys of workers and clients match Kafka's definitions, except for descriptions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CASES = [
     for key in keys
     if not key["internal"]
 ]
-ON_PURPOSE: dict[tuple[str, str], dict[str, Any]] = {
+INTENDED_DIFFERENCES: dict[tuple[str, str], dict[str, Any]] = {
     ("distributed", "connect.protocol"): {"default_value": "static"},  # KIP-987
 }
-UNCHECKED = ("sasl.", "ssl.")
-"""Checked where they are used, all at once (`kraal.config.clients.security`)."""
+SECURITY_PREFIXES = ("sasl.", "ssl.")
+"""Prefixes of the keys that `kraal.config.clients.security` validates together."""
 
 
 def test_definitions_are_not_empty() -> None:
@@ -48,7 +48,7 @@ def test_definitions_are_not_empty() -> None:
 @pytest.mark.parametrize(("name", "java"), CASES)
 def test_key_matches_java_definition(name: str, java: dict[str, Any]) -> None:
     key = OURS[name][java["name"]]
-    ours = ON_PURPOSE.get((name, java["name"]), {})
+    ours = INTENDED_DIFFERENCES.get((name, java["name"]), {})
     assert all(java[field] != value for field, value in ours.items())
     assert describe(key) == {field: java[field] for field in describe(key)} | ours
 
@@ -59,7 +59,7 @@ def test_connect_4_3_differs_only_as_listed(name: str) -> None:
     newer = {key["name"]: key for key in JAVA[name]}
     assert newer.keys() - older.keys() == set(MISSING_KEYS.get(name, []))
     fields = ("default_value", "importance", "required", "type")
-    differing = {key for key in older if any(older[key][each] != newer[key][each] for each in fields)}
+    differing = {key for key in older if any(older[key][field] != newer[key][field] for field in fields)}
     assert differing <= KEYS.keys()
     for key in differing:
         assert older[key] | KEYS[key] | {"valid_values": newer[key]["valid_values"]} == newer[key]
@@ -80,12 +80,16 @@ def describe(key: Key) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["standalone", "distributed"])
-def test_all_java_checks_of_workers_exist(name: str) -> None:
-    checked = [each["name"] for each in JAVA[name] if each["valid_values"] is not None]
+def test_worker_keys_have_all_java_checks(name: str) -> None:
+    validated_keys = [
+        definition["name"] for definition in JAVA[name] if definition["valid_values"] is not None
+    ]
     ours = OURS[name]
-    missing = [key for key in checked if ours[key].validator is None and not key.startswith(UNCHECKED)]
-    assert len(checked) > 5
-    assert missing == []
+    unvalidated_keys = [
+        key for key in validated_keys if ours[key].validator is None and not key.startswith(SECURITY_PREFIXES)
+    ]
+    assert len(validated_keys) > 5
+    assert unvalidated_keys == []
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -1,4 +1,4 @@
-"""The example file and the examples in docs/security.md are valid worker configs."""
+"""Tests that the example file and the examples in docs/security.md are valid worker configs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_defaults_in_example_file_are_correct() -> None:
 
 def test_example_file_contains_important_cluster_keys() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
-    wanted = {
+    important_keys = {
         key.name
         for key in DISTRIBUTED
         if key.source == "DistributedConfig"
         and (key.importance == "HIGH" or key.name.startswith(TOPIC_PREFIXES))
     }
-    assert {name for name in wanted if f"{name}=" not in text} == set()
+    assert {name for name in important_keys if f"{name}=" not in text} == set()
 
 
 @pytest.mark.parametrize("block", REST, ids=range(len(REST)))
@@ -64,8 +64,8 @@ def test_rest_examples_are_valid(block: str, tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(JAAS.replace("/etc/kraal", str(tmp_path)))
     (tmp_path / "users.properties").write_text(USERS)
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
-    least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
-    config = parse_distributed({**least, **raw})
+    base = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**base, **raw})
     assert config.warnings == ()
     assert (config.basic_auth is not None) is ("rest.extension.classes" in raw)
     assert config.advertised_url.startswith("https:") is ("listeners" in raw)
@@ -77,8 +77,8 @@ def test_kafka_examples_are_valid(block: str, tmp_path: Path) -> None:
     root.trust_store(tmp_path / "trust.p12", "secret")
     root.issue_certificate("client").key_store(tmp_path / "client.p12", "secret")
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
-    least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
-    config = parse_distributed({**least, **raw})
+    base = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**base, **raw})
     providers = {name for name in raw if name.startswith("config.providers")}
     assert config.client == {name: value for name, value in raw.items() if name not in providers}
     assert config.warnings == ()

@@ -6,7 +6,7 @@ from kraal.config.hidden import hide, placeholders, scrub
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "shown"),
+    ("key", "value", "expected"),
     [
         ("connection.password", "hunter2", "[hidden]"),
         ("producer.override.sasl.jaas.config", "x", "[hidden]"),
@@ -44,8 +44,8 @@ from kraal.config.hidden import hide, placeholders, scrub
         ("words", "design=round, signature, the author", "design=round, signature, the author"),
     ],
 )
-def test_hide_value_hides_secrets(key: str, value: str | None, shown: str | None) -> None:
-    assert hide({key: value}, declared={"pin"}) == {key: shown}
+def test_hide_replaces_secrets(key: str, value: str | None, expected: str | None) -> None:
+    assert hide({key: value}, declared={"pin"}) == {key: expected}
 
 
 def test_scrub_removes_secrets_from_message() -> None:

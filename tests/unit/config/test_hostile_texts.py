@@ -1,6 +1,6 @@
-"""Hostile texts that could block a worker are processed quickly. Found by fuzzing.
+"""Tests that hostile texts, which were found by fuzzing, are processed quickly.
 
-An expression that tries again and again holds up all threads of the process, not only its own.
+A regular expression that backtracks excessively blocks all threads of the process, not only its own.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kraal.core.secrets import Secrets
 from kraal.plugins.versions import allows, mismatch
 
 CPU_S = 2.0
-"""Far above the current durations, and far below those without limits."""
+"""CPU time limit: far above the current times, and far below the times without input limits."""
 
 
 @contextmanager
 def assert_fast() -> Iterator[None]:
-    began = time.thread_time()
+    start_s = time.thread_time()
     yield
-    assert time.thread_time() - began < CPU_S
+    assert time.thread_time() - start_s < CPU_S
 
 
 @pytest.mark.parametrize("text", ["${a:" * 20_000, "${" * 40_000, "${a:b:" * 20_000, "${a:b}" * 20_000])
@@ -83,12 +83,12 @@ def test_keys_with_many_dots_are_classified_quickly() -> None:
         assert secret_values({"k." * 40_000 + "ssl.key.password": "hunter2"}) == ["hunter2"]
 
 
-def dead_letters(pattern: str, topic: str) -> Callable[[], list[tuple[str, str]]]:
+def make_topic_check(pattern: str, topic: str) -> Callable[[], list[tuple[str, str]]]:
     return lambda: check_topics({"topics.regex": pattern, "errors.deadletterqueue.topic.name": topic})
 
 
 @pytest.mark.parametrize(
-    ("pattern", "topic", "matched"),
+    ("pattern", "topic", "is_rejected"),
     [
         ("(a+)+b", "a" * 60 + "b", True),
         ("a.*", "abc", True),
@@ -100,13 +100,13 @@ def dead_letters(pattern: str, topic: str) -> Callable[[], list[tuple[str, str]]
         ("[", "a", False),
     ],
 )
-def test_topic_check_of_dead_letters_is_fast(pattern: str, topic: str, *, matched: bool) -> None:
+def test_topic_check_of_dead_letters_is_fast(pattern: str, topic: str, *, is_rejected: bool) -> None:
     with assert_fast():
-        errors = dead_letters(pattern, topic)()
-    assert [key for key, _ in errors] == (["topics.regex"] if matched else [])
+        errors = make_topic_check(pattern, topic)()
+    assert [key for key, _ in errors] == (["topics.regex"] if is_rejected else [])
 
 
-def test_slow_topics_regex_is_an_error_of_its_key() -> None:
-    ((key, error),) = dead_letters("(a|aa)+b", "a" * 60 + "c")()
+def test_slow_topics_regex_is_reported_for_its_key() -> None:
+    ((key, error),) = make_topic_check("(a|aa)+b", "a" * 60 + "c")()
     assert key == "topics.regex"
     assert "took longer than 500 ms" in error

@@ -1,4 +1,4 @@
-"""Java's inline flags and nested character classes; the expected matches are those of Java 17."""
+"""Tests for Java's inline flags and nested character classes. The expected matches come from Java 17."""
 
 from __future__ import annotations
 

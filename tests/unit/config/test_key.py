@@ -19,15 +19,13 @@ from kraal.core.errors import ConfigInvalid
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value", "shown"),
+    ("kind", "text", "value", "formatted"),
     [
-        pytest.param(ConfigType.INT, " +5 ", 5, "5", id="a sign and blanks"),
-        pytest.param(ConfigType.SHORT, "-32768", -32768, "-32768", id="the least short"),
-        pytest.param(
-            ConfigType.LONG, "9223372036854775807", 2**63 - 1, str(2**63 - 1), id="the largest long"
-        ),
+        pytest.param(ConfigType.INT, " +5 ", 5, "5", id="sign and blanks"),
+        pytest.param(ConfigType.SHORT, "-32768", -32768, "-32768", id="minimum short"),
+        pytest.param(ConfigType.LONG, "9223372036854775807", 2**63 - 1, str(2**63 - 1), id="maximum long"),
         pytest.param(ConfigType.DOUBLE, "1e3", 1000.0, "1000.0", id="double"),
-        pytest.param(ConfigType.DOUBLE, "1.5d", 1.5, "1.5", id="double with Java's letter"),
+        pytest.param(ConfigType.DOUBLE, "1.5d", 1.5, "1.5", id="double with Java suffix"),
         pytest.param(ConfigType.BOOLEAN, "TrUe", True, "true", id="boolean in any case"),
         pytest.param(ConfigType.LIST, " a , b,,c ", ("a", "b", "", "c"), "a,b,,c", id="list"),
         pytest.param(ConfigType.LIST, "  ", (), "", id="empty list"),
@@ -36,11 +34,11 @@ from kraal.core.errors import ConfigInvalid
     ],
 )
 def test_values_are_parsed_and_formatted_like_java(
-    kind: ConfigType, text: str, value: object, shown: str
+    kind: ConfigType, text: str, value: object, formatted: str
 ) -> None:
     parsed = parse_value("k", text, kind)
     assert parsed == value
-    assert render(parsed) == shown
+    assert render(parsed) == formatted
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,7 @@ def test_values_are_parsed_and_formatted_like_java(
     [
         pytest.param(ConfigType.INT, "2147483648", "Not a number of type INT", id="int too large"),
         pytest.param(ConfigType.INT, "1_000", "Not a number of type INT", id="underscore"),
-        pytest.param(ConfigType.INT, "9" * 5000, "Not a number of type INT", id="absurdly long"),
+        pytest.param(ConfigType.INT, "9" * 5000, "Not a number of type INT", id="very long number"),
         pytest.param(ConfigType.SHORT, "32768", "Not a number of type SHORT", id="short too large"),
         pytest.param(ConfigType.DOUBLE, "x", "Not a number of type DOUBLE", id="double"),
         pytest.param(ConfigType.DOUBLE, "", "Not a number of type DOUBLE", id="empty double"),
@@ -63,16 +61,16 @@ def test_invalid_values_have_connects_error(kind: ConfigType, text: str, reason:
 
 
 def test_password_is_never_shown() -> None:
-    hidden = Password("hunter2")
-    assert f"{hidden} {hidden!r} {hidden:>20}".count("[hidden]") == 3
-    assert "hunter2" not in repr({"k": hidden})
-    assert hidden.value == "hunter2"
-    assert hidden != "hunter2"
+    credential = Password("hunter2")
+    assert f"{credential} {credential!r} {credential:>20}".count("[hidden]") == 3
+    assert "hunter2" not in repr({"k": credential})
+    assert credential.value == "hunter2"
+    assert credential != "hunter2"
     with pytest.raises(TypeError):
-        json.dumps(hidden)
+        json.dumps(credential)
 
 
-DEFINED = ConfigDef(
+DEFINITION = ConfigDef(
     [
         Key(name="n", type=ConfigType.INT, default=1, validator=at_least(1), group="G", order=1),
         Key(name="r", type=ConfigType.STRING, default=REQUIRED, validator=non_empty, group="H"),
@@ -83,7 +81,7 @@ DEFINED = ConfigDef(
 
 def test_all_errors_are_reported_like_java() -> None:
     with pytest.raises(ConfigInvalid) as raised:
-        DEFINED.parse({"n": "zero", "c": "z"})
+        DEFINITION.parse({"n": "zero", "c": "z"})
     assert raised.value.errors == (
         "Invalid value zero for configuration n: Not a number of type INT",
         "Invalid value null for configuration n: Value must be non-null",
@@ -94,15 +92,15 @@ def test_all_errors_are_reported_like_java() -> None:
 
 
 def test_merge_keeps_order_of_replaced_keys() -> None:
-    merged = DEFINED.merge([Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)])
+    merged = DEFINITION.merge([Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)])
     assert [key.name for key in merged] == ["n", "r", "c", "z"]
     assert merged["n"].required
-    assert not DEFINED["n"].required
-    assert DEFINED.groups == ("G", "H")
+    assert not DEFINITION["n"].required
+    assert DEFINITION.groups == ("G", "H")
 
 
 def test_embed_sets_prefix_group_and_order() -> None:
-    embedded = ConfigDef().embed("p.", "P", 3, DEFINED)
+    embedded = ConfigDef().embed("p.", "P", 3, DEFINITION)
     assert [(key.name, key.group, key.order) for key in embedded] == [
         ("p.c", "P", 3),
         ("p.n", "P: G", 4),
@@ -118,9 +116,9 @@ def test_recommender_receives_all_values() -> None:
         importance=Importance.LOW,
         recommender=lambda _name, values: Recommendation((str(values["n"]),), visible=False),
     )
-    value = DEFINED.merge([key]).validate({"n": "7"})[-1]
-    assert DEFINED.merge([key])["k"].default_text is None
-    recommended = next(v for v in DEFINED.merge([key]).validate({"n": "7"}) if v.name == "k")
+    value = DEFINITION.merge([key]).validate({"n": "7"})[-1]
+    assert DEFINITION.merge([key])["k"].default_text is None
+    recommended = next(v for v in DEFINITION.merge([key]).validate({"n": "7"}) if v.name == "k")
     assert (recommended.recommended, recommended.visible) == (("7",), False)
     assert value.name == "ghost"
 

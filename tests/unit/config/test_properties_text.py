@@ -1,6 +1,6 @@
-"""Texts of properties files, read as `java.util.Properties` reads them: the same with JDK 17 and 25.
+"""Tests that properties files are parsed like `java.util.Properties` (JDK 17 and 25).
 
-The golden file has 500 generated texts; a quarter of them is among those that other parsers for Python read otherwise.
+The golden file has 500 generated texts. Other Python parsers read a quarter of them differently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GOLDEN = current("config", "properties.jsonl")
 
 
 def parse_or_none(text: str) -> dict[str, str] | None:
-    """Return the entries; None for an invalid text."""
+    """Return the entries, or None if the text is invalid."""
     try:
         return parse(text)
     except ValueError:

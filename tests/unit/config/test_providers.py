@@ -1,4 +1,4 @@
-"""The built-in config providers, with Java's names, parameters and errors."""
+"""Tests for the built-in config providers, which have Java's names, parameters and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_file_provider_returns_existing_keys(file: Path) -> None:
     assert values.ttl_ms is None
 
 
-def test_file_provider_requires_path() -> None:
+def test_file_provider_returns_no_keys_for_empty_path() -> None:
     assert FileConfigProvider().get("", ["password"]).data == {}
 
 
@@ -71,9 +71,7 @@ def test_directory_provider_returns_file_contents(directory: Path) -> None:
     assert DirectoryConfigProvider().get("", ["password"]).data == {}
 
 
-def test_path_of_a_file_returns_no_keys_and_logs_warning(
-    file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_directory_provider_warns_about_path_of_file(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert DirectoryConfigProvider().get(str(file), ["password"]).data == {}
     assert [r.getMessage() for r in caplog.records] == [f"The path {file} is not a directory"]
@@ -142,7 +140,7 @@ def test_links_are_resolved_before_checking_allowed_paths(
 
 @pytest.mark.parametrize("make", [FileConfigProvider, DirectoryConfigProvider])
 @pytest.mark.parametrize(
-    ("listed", "reason"),
+    ("value", "reason"),
     [
         ("etc/kraal", "Path etc/kraal is not absolute"),
         ("/no/such/../place", "Path /no/place does not exist"),
@@ -150,10 +148,10 @@ def test_links_are_resolved_before_checking_allowed_paths(
     ],
 )
 def test_allowed_paths_must_be_absolute_and_exist(
-    make: type[ConfigProvider], listed: str, reason: str
+    make: type[ConfigProvider], value: str, reason: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:
-        make().configure({"allowed.paths": listed})
+        make().configure({"allowed.paths": value})
     assert str(caught.value) == reason
 
 

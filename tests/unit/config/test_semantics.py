@@ -1,4 +1,4 @@
-"""Parsing, checks, dependents and recommenders match Kafka's ConfigDef."""
+"""Tests that parsing, checks, dependents and recommenders match Kafka's ConfigDef."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def recommend_sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation(values=("1", "2") if small else ("10", "20"), visible=values["kind"] != "hidden")
 
 
-def key(name: str, kind: ConfigType, default: Any, importance: Importance, **others: Any) -> Key:
-    return Key(name=name, type=kind, default=default, importance=importance, doc="Something.", **others)
+def key(name: str, kind: ConfigType, default: Any, importance: Importance, **attributes: Any) -> Key:
+    return Key(name=name, type=kind, default=default, importance=importance, doc="Something.", **attributes)
 
 
 DEFINITION = ConfigDef(
@@ -73,7 +73,7 @@ DEFINITION = ConfigDef(
         key("secret", ConfigType.PASSWORD, None, Importance.MEDIUM),
     ]
 )  # fmt: skip
-"""The same as in scripts/harness/ConfigSemantics.java."""
+"""The definition in scripts/harness/ConfigSemantics.java."""
 
 
 @pytest.mark.parametrize("case", GOLDEN["validated"], ids=lambda case: f"{case['config']}")
@@ -109,13 +109,13 @@ def test_embedded_keys_have_prefix_group_and_order() -> None:
     assert list(embedded.groups) == java["groups"]
     assert [
         {
-            "name": each.name,
-            "group": each.group,
-            "order": each.order,
-            "title": each.title,
-            "dependents": list(each.dependents),
+            "name": embedded_key.name,
+            "group": embedded_key.group,
+            "order": embedded_key.order,
+            "title": embedded_key.title,
+            "dependents": list(embedded_key.dependents),
         }
-        for each in embedded
+        for embedded_key in embedded
     ] == java["keys"]
 
 

@@ -1,4 +1,4 @@
-"""Detection of local Spark masters, and the addresses of a cluster's masters."""
+"""Tests for the detection of local Spark masters and for the master addresses of a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPARK = {"spark.master": "spark://m:7077"}
 @pytest.mark.parametrize(
     "master", ["local", "local[4]", "local[*]", "local[4,2]", "local[*,3]", " local[2] "]
 )
-def test_local_masters_are_local(master: str) -> None:
+def test_local_master_forms_are_detected(master: str) -> None:
     assert is_local({"spark.master": master})
     assert cluster_errors({"spark.master": master}) == []
 

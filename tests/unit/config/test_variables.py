@@ -1,4 +1,4 @@
-"""Variables in texts: parsing, resolution and restoration."""
+"""Tests for variables in texts: parsing, resolution and restoration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_substituted_values_are_not_resolved_again() -> None:
 
 
 def test_path_ends_at_second_colon() -> None:
-    """As in Java: the path ends at the second colon, the rest is the key."""
+    """The path ends at the second colon, as in Java. The rest is the key."""
     assert list(find_variables({"a": "${p:/x:y:z}", "b": None, "c": "${p:k}"})) == [
         Variable("p", "/x", "y:z"),
         Variable("p", "", "k"),
@@ -92,19 +92,19 @@ def test_repr_of_resolved_config_omits_values() -> None:
 @pytest.mark.parametrize(
     ("task", "stored"),
     [
-        pytest.param({"db.password": "hunter2hunter2"}, {"db.password": PASSWORD}, id="its own key"),
-        pytest.param({"db.password": "another"}, {"db.password": PASSWORD}, id="as Java, whatever it is"),
-        pytest.param({"other": "hunter2hunter2"}, {"other": PASSWORD}, id="under another key"),
+        pytest.param({"db.password": "hunter2hunter2"}, {"db.password": PASSWORD}, id="same key"),
+        pytest.param({"db.password": "another"}, {"db.password": PASSWORD}, id="same key with another value"),
+        pytest.param({"other": "hunter2hunter2"}, {"other": PASSWORD}, id="another key"),
         pytest.param({"url": "x:hunter2hunter2@y"}, {"url": f"x:{PASSWORD}@y"}, id="in a longer text"),
-        pytest.param({"role": "kraal"}, {"role": "kraal"}, id="an everyday word stays"),
-        pytest.param({"number": "0", "none": None}, {"number": "0", "none": None}, id="nothing of it"),
+        pytest.param({"role": "kraal"}, {"role": "kraal"}, id="short value of another key"),
+        pytest.param({"number": "0", "none": None}, {"number": "0", "none": None}, id="unrelated values"),
         pytest.param({"left": "x"}, {"left": "${nobody:x}"}, id="a variable without a provider"),
     ],
 )
 def test_task_configs_are_stored_with_variables(
     task: dict[str, str | None], stored: dict[str, str | None]
 ) -> None:
-    """Source: AbstractHerder.reverseTransform; the last three of another key are ours."""
+    """Mirrors AbstractHerder.reverseTransform. Restoring values of other keys is an addition of Kraal."""
     assert ResolvedConfig.of(RAW, VALUES).restore_variables(task) == stored
 
 

@@ -70,15 +70,17 @@ def test_config_values_keep_their_text() -> None:
             "a: |\n  one\n   two\n\n  three\n\nb: 1\n", {"a": "one\n two\n\nthree\n", "b": 1}, id="literal"
         ),
         pytest.param(
-            "a: |-\n  one\nb: |+\n  two\n\n", {"a": "one", "b": "two\n\n"}, id="what a literal ends with"
+            "a: |-\n  one\nb: |+\n  two\n\n", {"a": "one", "b": "two\n\n"}, id="chomping indicators"
         ),
         pytest.param("a: >\n  one\n  two\n\n  three\n", {"a": "one two\nthree\n"}, id="folded"),
         pytest.param(
-            "a: |\n  # no comment\n  k: v\n", {"a": "# no comment\nk: v\n"}, id="all is text in a literal"
+            "a: |\n  # no comment\n  k: v\n",
+            {"a": "# no comment\nk: v\n"},
+            id="no comments or keys in a literal",
         ),
         pytest.param('"a b": "\\x41\\\\\\/\\ud83d\\ude00"\n', {"a b": "A\\/\U0001f600"}, id="escapes"),
         pytest.param("a::b: 1\nhttp://x: 2\n", {"a::b": 1, "http://x": 2}, id="colons in keys"),
-        pytest.param("a: 1\r\nb: 2\r\n", {"a": 1, "b": 2}, id="line ends of Windows"),
+        pytest.param("a: 1\r\nb: 2\r\n", {"a": 1, "b": 2}, id="Windows line endings"),
         pytest.param("a:   # nothing\nb: x\n", {"a": None, "b": "x"}, id="a comment is no value"),
         pytest.param("- a: |\n    one\n  b: 2\n", [{"a": "one\n", "b": 2}], id="a literal in an item"),
         pytest.param("a: {b: 1}\n", {"a": {"b": 1}}, id="flow style"),
@@ -87,7 +89,7 @@ def test_config_values_keep_their_text() -> None:
         pytest.param("a: one\n  two\n", {"a": "one two"}, id="a plain text over lines"),
         pytest.param("a: |2\n   x\n", {"a": " x\n"}, id="an indentation indicator"),
         pytest.param("a:\t1\t\nb: 2\t# c\n\t \nc: 3\n", {"a": 1, "b": 2, "c": 3}, id="tabs between tokens"),
-        pytest.param("1: a\n~: b\nyes: c\n", {"1": "a", "~": "b", "yes": "c"}, id="keys are texts"),
+        pytest.param("1: a\n~: b\nyes: c\n", {"1": "a", "~": "b", "yes": "c"}, id="keys are strings"),
         pytest.param(
             "a: 0x1F\nb: 0o17\nc: 017\nd: 1e3\n",
             {"a": 31, "b": 15, "c": 17, "d": 1000.0},
@@ -106,22 +108,22 @@ def test_supported_yaml_is_parsed(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "why"),
+    ("text", "line", "reason"),
     [
         pytest.param("a: *x\n", 1, "aliases are not supported", id="alias"),
         pytest.param("a: &x 1\n", 1, "anchors and", id="anchor"),
         pytest.param("a: !!str 1\n", 1, "tags are not supported", id="tag"),
         pytest.param("a: b: c\n", 1, "mapping values are not allowed here", id="a colon in a value"),
         pytest.param("a: 1\nb\n", 2, "could not find expected ':'", id="no key"),
-        pytest.param("a: 1\na: 2\n", 2, "duplicate key 'a'", id="a key twice"),
+        pytest.param("a: 1\na: 2\n", 2, "duplicate key 'a'", id="duplicate key"),
         pytest.param("a: 1\n\tb: 2\n", 2, "found character '\\t'", id="a tab"),
-        pytest.param("a:\n    b: 1\n  c: 2\n", 3, "expected <block end>", id="between two depths"),
-        pytest.param("a: 'x\n", 1, "unexpected end of stream", id="an open quote"),
-        pytest.param("a: 'x' y\n", 1, "expected <block end>", id="behind a quote"),
+        pytest.param("a:\n    b: 1\n  c: 2\n", 3, "expected <block end>", id="inconsistent indentation"),
+        pytest.param("a: 'x\n", 1, "unexpected end of stream", id="unterminated quote"),
+        pytest.param("a: 'x' y\n", 1, "expected <block end>", id="text after a quoted scalar"),
         pytest.param('a: "\\q"\n', 1, "unknown escape character 'q'", id="an unknown escape"),
         pytest.param('a: "\\x4"\n', 1, "expected escape sequence of 2", id="a short escape"),
         pytest.param("a: 1\n- b\n", 2, "expected <block end>", id="an item among keys"),
-        pytest.param("--- a: 1\n", 1, "mapping values are not allowed here", id="on the line of ---"),
+        pytest.param("--- a: 1\n", 1, "mapping values are not allowed here", id="mapping on the line of ---"),
         pytest.param("a: %x\n", 1, "found character '%'", id="a reserved character"),
         pytest.param("-" + " -" * 5000 + " x", 1, "too deeply", id="too deep"),
         pytest.param("a: 1\nb: \x01\n", 2, "U+0001 is not allowed", id="a control character"),
@@ -133,8 +135,8 @@ def test_supported_yaml_is_parsed(text: str, value: object) -> None:
         pytest.param('a: "\\UFFFFFFFF"\n', 1, "invalid character code", id="an escape beyond Unicode"),
     ],
 )
-def test_unsupported_yaml_is_rejected_with_line(text: str, line: int, why: str) -> None:
-    with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(why)}"):
+def test_unsupported_yaml_is_rejected_with_line(text: str, line: int, reason: str) -> None:
+    with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(reason)}"):
         read_yaml(text, convert_scalar)
 
 

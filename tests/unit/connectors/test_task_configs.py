@@ -1,4 +1,4 @@
-"""The task configs of the file connectors, compared with those of Java's connectors."""
+"""Tests that the task configs of the file connectors match those of Java's connectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOLDEN = current("records", "distributed-configs.jsonl")
 KINDS = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileStreamSinkConnector}
 
 
-def captured() -> list[Any]:
+def recorded_pairs() -> list[Any]:
     """Return pairs of task configs and the last connector config before them."""
     configs: dict[str, dict[str, str]] = {}
     pairs = []
@@ -36,11 +36,11 @@ def captured() -> list[Any]:
     return pairs
 
 
-@pytest.mark.parametrize(("config", "java"), captured())
+@pytest.mark.parametrize(("config", "java"), recorded_pairs())
 def test_task_configs_match_java(config: dict[str, str], java: dict[str, str]) -> None:
-    """Otherwise moving a connector between Java and Kraal would restart its tasks or misconfigure them."""
-    simple = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
-    connector = KINDS[simple]()
+    """A difference would restart or misconfigure tasks when a connector moves between Java and Kraal."""
+    simple_name = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
+    connector = KINDS[simple_name]()
     connector.start(config, _Context())
     configs = with_task_class(connector.task_configs(2), task_class_name(connector.task_class), config)
     assert configs[0] == java

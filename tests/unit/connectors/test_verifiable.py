@@ -26,7 +26,7 @@ from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import ConnectorContext, Offset, SourceBatch, SourcePartition, TaskContext
 
 CONFIG = {"id": "1", "topic": "t", "throughput": "10"}
-HERE = SourcePartition.of({"id": 1})
+PARTITION = SourcePartition.of({"id": 1})
 NOW_MS = 1_700_000_000_000
 
 
@@ -45,7 +45,7 @@ def context(name: str = "numbers") -> TaskContext:
 
 @dataclass
 class Counter:
-    """A task with a virtual clock, and its output."""
+    """A task with a virtual clock and recorded output."""
 
     task: VerifiableSourceTask = field(init=False)
     time_s: float = 100.0
@@ -55,7 +55,7 @@ class Counter:
         self.task = VerifiableSourceTask(clock=lambda: self.time_s, now_ms=lambda: NOW_MS)
 
     def start(self, offset: Offset | None = None, /, **changes: str) -> None:
-        offsets = {} if offset is None else {HERE: offset}
+        offsets = {} if offset is None else {PARTITION: offset}
         config = {**CONFIG, **{key.replace("_", "."): value for key, value in changes.items()}}
         self.task.start(config, offsets, context())
 
@@ -87,7 +87,7 @@ def test_record_contains_task_id_and_sequence_number(counter: Counter) -> None:
     assert batch.table is not None
     assert batch.table.schema == pa.schema({"key": pa.int32(), "value": pa.int64()})
     assert batch.table.to_pydict() == {"key": [1] * 6, "value": list(range(6))}
-    assert batch.offsets == {HERE: {"seqno": 5}}
+    assert batch.offsets == {PARTITION: {"seqno": 5}}
     assert (batch.topic, batch.timestamp_ms) == ("t", NOW_MS)
     assert batch.key_schema is not None
     assert batch.value_schema is not None
@@ -117,7 +117,7 @@ def test_large_batches_are_bounded_ranges_for_spark(counter: Counter, throughput
     assert batch is not None
     assert batch.table is None
     assert batch.read is not None
-    assert batch.offsets == {HERE: {"seqno": MAX_RECORDS - 1}}
+    assert batch.offsets == {PARTITION: {"seqno": MAX_RECORDS - 1}}
     assert counter.printed == []  # printed by the job, which may block on standard output
 
 
@@ -155,15 +155,15 @@ def test_complete_record_data_contains_printed_fields(counter: Counter) -> None:
     assert batch.table is not None
     assert batch.value_schema is not None
     assert batch.table.column("value").to_pylist() == counter.printed
-    assert [(each.name, each.schema.type.value) for each in batch.value_schema.fields] == [
+    assert [(struct_field.name, struct_field.schema.type.value) for struct_field in batch.value_schema.fields] == [
         ("name", "string"), ("task", "int32"), ("topic", "string"), ("time_ms", "int64"), ("seqno", "int64"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
-def test_invalid_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("invalid", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
+def test_invalid_number_fails_the_task_as_in_java(counter: Counter, invalid: Mapping[str, str]) -> None:
     with pytest.raises(ValueError, match="Invalid VerifiableSourceTask configuration"):
-        counter.start(None, **wrong)
+        counter.start(None, **invalid)
     sink = VerifiableSinkTask()
     with pytest.raises(ValueError, match="Invalid VerifiableSinkTask configuration"):
         sink.start({"id": "x"}, context())

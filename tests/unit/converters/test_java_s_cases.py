@@ -1,4 +1,4 @@
-"""Runs the recorded cases of Kafka's converters through Kraal's converters, record by record."""
+"""Tests that Kraal's converters return the recorded results of Kafka's converters, record by record."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.golden_files import current
 
 CASES: list[dict[str, Any]] = json.loads(current("converters", "cases.json").read_text("utf-8"))
 CLASSES: dict[str, type[HeaderConverter]] = {
-    each.__name__: each
-    for each in (
+    cls.__name__: cls
+    for cls in (
         BooleanConverter, ByteArrayConverter, DoubleConverter, FloatConverter, IntegerConverter, JsonConverter,
         LongConverter, ShortConverter, SimpleHeaderConverter, StringConverter,
     )
@@ -90,9 +90,9 @@ def configure(converter: HeaderConverter, config: dict[str, str]) -> str | None:
     return None
 
 
-def same_floats(got: Any, expected: Any) -> bool:
+def are_floats_close(actual: Any, expected: Any) -> bool:
     """Return whether texts differ only in floats, which are longer in Java before version 19."""
-    ours, java = got["data"].decode().split(","), expected["data"].decode().split(",")
+    ours, java = actual["data"].decode().split(","), expected["data"].decode().split(",")
     pairs = zip(ours, java, strict=True)
     return all(
         a == b or (math.isclose(float(a), float(b), rel_tol=1e-6) and len(a) < len(b)) for a, b in pairs
@@ -107,10 +107,12 @@ def test_converter_results_match_java(name: str) -> None:
         if error := configure(converter, case["config"]):  # Kraal's message has more details
             assert error.startswith(case["answer"]["error"].removesuffix(": ")), case
             continue
-        got, expected = convert(case, converter), expected_result(case["answer"])
+        actual, expected = convert(case, converter), expected_result(case["answer"])
         # Compare as text: in Python 1 == True and 0.0 == -0.0.
-        if repr(got) != repr(expected) and not (case["id"] in FLOATS and same_floats(got, expected)):
-            different.append((case, got, expected))
+        if repr(actual) != repr(expected) and not (
+            case["id"] in FLOATS and are_floats_close(actual, expected)
+        ):
+            different.append((case, actual, expected))
     assert different == []
 
 
@@ -121,7 +123,7 @@ FLOATS = {
     and case["schema"]["type"] == "ARRAY"
     and len((case["value"] or {}).get("list", ())) > 100
 }
-"""Lists of many floats."""
+"""IDs of the cases with long lists of floats."""
 
 
 def test_cases_cover_both_directions_and_errors_of_every_converter() -> None:
@@ -139,8 +141,8 @@ def test_results_do_not_depend_on_order_or_pickling() -> None:
     converter.configure({}, is_key=False)
     cases = [case for case in BY_CONVERTER["JsonConverter"] if case["config"] == {}]
     first = [repr(convert(case, converter)) for case in cases]
-    again = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own
-    assert [repr(convert(case, again)) for case in cases] == first
+    unpickled = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own
+    assert [repr(convert(case, unpickled)) for case in cases] == first
     assert [repr(convert(case, converter)) for case in reversed(cases)] == first[::-1]
     expected = [repr(expected_result(case["answer"])) for case in cases if case["id"] not in FLOATS]
     assert [text for text, case in zip(first, cases, strict=True) if case["id"] not in FLOATS] == expected

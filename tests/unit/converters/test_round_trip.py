@@ -122,9 +122,9 @@ def _struct(draw: st.DrawFn, depth: int) -> Typed:
     fields = tuple(Field(name=name, schema=schema) for name, (schema, _) in parts.items())
     schema = Schema(type=Type.STRUCT, fields=fields)
 
-    def build(own: Schema) -> st.SearchStrategy[Struct]:
-        shaped = st.fixed_dictionaries({name: values for name, (_, values) in parts.items()})
-        return shaped.map(lambda values: Struct(own, values))
+    def build(final_schema: Schema) -> st.SearchStrategy[Struct]:
+        fields_strategy = st.fixed_dictionaries({name: values for name, (_, values) in parts.items()})
+        return fields_strategy.map(lambda values: Struct(final_schema, values))
 
     return schema, build(schema)
 
@@ -133,14 +133,14 @@ def with_own_schema(schema: Schema, value: Any) -> Any:
     """Return a value whose structs have the final schema, to which metadata was added after the values were drawn."""
     match value:
         case Struct():
-            parts = {each.name: each.schema for each in schema.fields}
+            parts = {field.name: field.schema for field in schema.fields}
             return Struct(
                 schema, {name: with_own_schema(parts[name], item) for name, item in value.values.items()}
             )
         case list() if schema.value is not None:
-            return [with_own_schema(schema.value, each) for each in value]
+            return [with_own_schema(schema.value, item) for item in value]
         case dict() if schema.value is not None:
-            return {key: with_own_schema(schema.value, each) for key, each in value.items()}
+            return {key: with_own_schema(schema.value, item) for key, item in value.items()}
         case _:
             return value
 
@@ -150,7 +150,9 @@ def configure(converter: Converter, **config: str) -> Converter:
     return converter
 
 
-CONVERTERS = [configure(JsonConverter(), decimal_format=each) for each in ("BASE64", "NUMERIC")]
+CONVERTERS = [
+    configure(JsonConverter(), decimal_format=number_format) for number_format in ("BASE64", "NUMERIC")
+]
 
 
 @settings(max_examples=150)
@@ -160,20 +162,20 @@ def test_json_with_schema_round_trip(data: st.DataObject) -> None:
     schema = with_own_defaults(schema)
     value = with_own_schema(schema, data.draw(values))
     for converter in CONVERTERS:
-        written = converter.encode("t", schema, value)
-        decoded_schema, read = converter.decode("t", written)
-        assert (format_schema(decoded_schema), format_value(read)) == (
+        encoded = converter.encode("t", schema, value)
+        decoded_schema, decoded_value = converter.decode("t", encoded)
+        assert (format_schema(decoded_schema), format_value(decoded_value)) == (
             format_schema(schema),
             format_value(value),
         )
-        assert converter.encode("t", decoded_schema, read) == written
+        assert converter.encode("t", decoded_schema, decoded_value) == encoded
 
 
 def with_own_defaults(schema: Schema) -> Schema:
-    """Return the schema with the own schemas of structs in its defaults."""
+    """Return the schema with defaults whose structs have the final schemas."""
     key = None if schema.key is None else with_own_defaults(schema.key)
     value = None if schema.value is None else with_own_defaults(schema.value)
-    fields = tuple(Field(name=each.name, schema=with_own_defaults(each.schema)) for each in schema.fields)
+    fields = tuple(Field(name=field.name, schema=with_own_defaults(field.schema)) for field in schema.fields)
     rebuilt = replace(schema, fields=fields, key=key, value=value)
     return replace(rebuilt, default=with_own_schema(rebuilt, schema.default))
 
@@ -190,15 +192,15 @@ PLAIN = st.recursive(
 def test_schemaless_json_round_trip(value: Any) -> None:
     for enabled in ("true", "false"):
         converter = configure(JsonConverter(), schemas_enable=enabled)
-        schema, read = converter.decode("t", converter.encode("t", None, value))
-        assert (schema, format_value(read)) == (None, format_value(value))
+        schema, decoded_value = converter.decode("t", converter.encode("t", None, value))
+        assert (schema, format_value(decoded_value)) == (None, format_value(value))
 
 
 def _float32(value: float) -> Float32:
     return Float32(value)
 
 
-FIXED: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = [
+PRIMITIVE_CASES: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = [
     (ShortConverter, Schema(type=Type.INT16), integers_of_bits(16)),
     (IntegerConverter, Schema(type=Type.INT32), integers_of_bits(32)),
     (LongConverter, Schema(type=Type.INT64), integers_of_bits(64)),
@@ -210,7 +212,9 @@ FIXED: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "schema", "values"), FIXED, ids=[each[0].__name__ for each in FIXED])
+@pytest.mark.parametrize(
+    ("make", "schema", "values"), PRIMITIVE_CASES, ids=[case[0].__name__ for case in PRIMITIVE_CASES]
+)
 def test_other_converters_round_trip(
     make: Callable[[], Converter], schema: Schema, values: st.SearchStrategy[Any]
 ) -> None:
@@ -219,9 +223,9 @@ def test_other_converters_round_trip(
     @settings(max_examples=50)
     @given(st.none() | values)
     def check(value: Any) -> None:
-        decoded_schema, read = converter.decode("t", converter.encode("t", schema, value))
+        decoded_schema, decoded_value = converter.decode("t", converter.encode("t", schema, value))
         assert decoded_schema == replace(schema, optional=True)
-        assert format_value(read) == format_value(value)
+        assert format_value(decoded_value) == format_value(value)
 
     check()
 
@@ -234,5 +238,7 @@ def test_any_header_text_is_parsed_and_stable(text: str) -> None:
     converter = SimpleHeaderConverter()
     schema, value = converter.decode_header("t", "h", text.encode())
     assert (schema is None) == (value is None)
-    again = convert_to_string(value)
-    assert again == convert_to_string(parse_string(again)[1]) or isinstance(value, (str, list, dict, Instant))
+    formatted = convert_to_string(value)
+    assert formatted == convert_to_string(parse_string(formatted)[1]) or isinstance(
+        value, (str, list, dict, Instant)
+    )

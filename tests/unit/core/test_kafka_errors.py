@@ -1,4 +1,4 @@
-"""Kafka's error codes."""
+"""Tests for Kafka's error codes."""
 
 from __future__ import annotations
 

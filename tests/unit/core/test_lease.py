@@ -1,4 +1,4 @@
-"""The lease of a membership, and the log lines about changes."""
+"""Tests for the lease of a membership, and for the log lines about its changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kraal.core.lease import Lease
 
 ROOT = Path(__file__).parents[3]
-ASKS = re.compile(r"(?<!def )\b_?lease\(\)")
+LEASE_CHECK = re.compile(r"(?<!def )\b_?lease\(\)")
 
 
 def test_lease_loss_and_return_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -20,13 +20,13 @@ def test_lease_loss_and_return_are_logged_once(caplog: pytest.LogCaptureFixture)
     ages_s = iter([math.inf, 1.0, 8.9, 9.0, 30.0, math.inf, 0.1, 0.2, 9.5])
     lease = Lease(lambda: next(ages_s), 10.0)
     assert [lease() for _ in range(9)] == [False, True, True, False, False, False, True, True, False]
-    reports = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert [level for level, _ in reports] == ["WARNING", "INFO", "WARNING"]
-    assert reports[0][1] == (
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in lines] == ["WARNING", "INFO", "WARNING"]
+    assert lines[0][1] == (
         "Lost the lease: the group's coordinator has not confirmed the membership for 9.0 s, and session.timeout.ms is "
         "10000; nothing is committed or written for the group until it does"
     )
-    assert reports[1][1] == "Regained the lease: the group's coordinator has confirmed the membership"
+    assert lines[1][1] == "Regained the lease: the group's coordinator has confirmed the membership"
 
 
 def test_worker_that_has_not_joined_has_no_lease_to_lose(caplog: pytest.LogCaptureFixture) -> None:
@@ -43,14 +43,16 @@ def test_manual_lists_all_modules_that_check_the_lease() -> None:
         path.relative_to(ROOT).as_posix()
         for package in ("actors", "kraal")
         for path in sorted((ROOT / package).rglob("*.py"))
-        if ASKS.search(path.read_text(encoding="utf-8"))
+        if LEASE_CHECK.search(path.read_text(encoding="utf-8"))
     ]
-    others = [
-        each for each in modules if not each.startswith("kraal/testing/") and each != "actors/assembly.py"
+    expected = [
+        module
+        for module in modules
+        if not module.startswith("kraal/testing/") and module != "actors/assembly.py"
     ]
-    assert len(others) > 8
+    assert len(expected) > 8
     assert [
-        each
-        for each in others
-        if f"`{each}`" not in section and f"`{each.rpartition('/')[2]}`" not in section
+        module
+        for module in expected
+        if f"`{module}`" not in section and f"`{module.rpartition('/')[2]}`" not in section
     ] == []

@@ -1,4 +1,4 @@
-"""Logger levels, compared with `Loggers` of Kafka 4.3.0."""
+"""Tests for logger levels, compared with `Loggers` of Kafka 4.3.0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clock:
 
 
 class Tree:
-    """Separate loggers: root WARNING; a INFO; a.b, a.b.c, ab and z without a level; `a.x` is only a placeholder."""
+    """A separate tree of loggers: root is at WARNING, a is at INFO, others have no level, and a.x is a placeholder."""
 
     def __init__(self) -> None:
         self.root = logging.RootLogger(logging.WARNING)
@@ -91,7 +91,7 @@ def test_loggers_that_are_off_are_not_listed(tree: Tree) -> None:
     assert tree.loggers.level("a.b") == LoggerLevel("OFF", 1_000)
 
 
-def test_level_returns_level_by_name(tree: Tree) -> None:
+def test_level_is_looked_up_by_name(tree: Tree) -> None:
     assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
     assert [tree.loggers.level(name) for name in ("root", "ROOT")] == [LoggerLevel("WARN", None)] * 2
     assert [tree.loggers.level(name) for name in ("A", "a.x", "nobody", "a.")] == [None] * 4
@@ -122,7 +122,7 @@ def test_set_level_overrides_levels_of_children(tree: Tree) -> None:
 
 
 def test_namespace_is_any_prefix_of_a_name(tree: Tree) -> None:
-    """`ab` inherits from root; with its own level it matches the prefix `a`."""
+    """`ab` inherits its level from root. Once `ab` has a level, the prefix `a` matches it."""
     tree.manager.getLogger("ab").setLevel(logging.ERROR)
     assert "ab" in tree.loggers.set_level("a", "DEBUG")
     assert tree.levels()["ab"] == "DEBUG"
@@ -152,10 +152,10 @@ def test_set_level_creates_unknown_logger(tree: Tree) -> None:
 
 
 def test_unknown_level_is_ignored(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
-    before = tree.levels()
+    levels_before = tree.levels()
     with caplog.at_level(logging.WARNING):
         assert tree.loggers.set_level("a", "loud") == []
-    assert tree.levels() == before
+    assert tree.levels() == levels_before
     assert [r.getMessage() for r in caplog.records] == [
         "Ignoring request to set invalid level 'loud' for namespace a"
     ]
@@ -172,14 +172,14 @@ def test_level_affects_logged_lines(tree: Tree) -> None:
 
 def test_default_root_is_pythons_root_logger() -> None:
     logger = logging.getLogger("kraal.tests.loggers")
-    before = logger.level
+    level_before = logger.level
     try:
         assert Loggers().set_level("kraal.tests.loggers", "FATAL") == ["kraal.tests.loggers"]
         assert logger.getEffectiveLevel() == logging.CRITICAL
         level = Loggers().level("kraal.tests.loggers")
         assert level == LoggerLevel("FATAL", None), "times are not shared between objects"
     finally:
-        logger.setLevel(before)
+        logger.setLevel(level_before)
 
 
 def test_former_logger_name_is_resolved() -> None:

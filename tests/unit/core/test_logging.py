@@ -1,4 +1,4 @@
-"""Log lines and their context."""
+"""Tests for log lines and their context."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def lines() -> Iterator[list[logging.LogRecord]]:
     """Collect the records of a separate logger with their context."""
     records: list[logging.LogRecord] = []
 
-    class Collect(logging.Handler):
+    class CollectingHandler(logging.Handler):
         @override
         def emit(self, record: logging.LogRecord) -> None:
             records.append(record)
 
-    handler, logger = Collect(), logging.getLogger("kraal.tests.logs")
-    who = ContextFilter()
-    who.worker, who.generation = "w1:8083", lambda: 7
-    handler.addFilter(who)
+    handler, logger = CollectingHandler(), logging.getLogger("kraal.tests.logs")
+    context_filter = ContextFilter()
+    context_filter.worker, context_filter.generation = "w1:8083", lambda: 7
+    handler.addFilter(context_filter)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     yield records
@@ -70,11 +70,11 @@ def test_subject_is_parsed_from_actor_name(name: str, expected: tuple[str, int |
 
 
 class LogRequest(Tell):
-    """Requests a log line."""
+    """Log a line."""
 
 
 class LoggingActor:
-    """Logs on its own thread and on a thread pool."""
+    """An actor that logs on its own thread and on a thread pool."""
 
     def __init__(self, pool: Pool, done: threading.Event) -> None:
         self._pool = pool
@@ -83,9 +83,9 @@ class LoggingActor:
     def receive(self, message: Begin | LogRequest) -> None:
         if isinstance(message, LogRequest):
             LOGGER.info("here")
-            self._pool.submit(self._there)
+            self._pool.submit(self._log_on_pool)
 
-    def _there(self) -> None:
+    def _log_on_pool(self) -> None:
         LOGGER.info("there")
         self._done.set()
 
@@ -99,14 +99,14 @@ def test_log_lines_of_actor_and_its_functions_have_its_subject(lines: list[loggi
     pool.submit(lambda: LOGGER.info("nobody's"))
     pool.close(5)
     system.close(5)
-    said = [(r.getMessage(), r.__dict__["connector"], r.__dict__["task"]) for r in lines]
-    assert said == [("here", "numbers", 3), ("there", "numbers", 3), ("nobody's", "", None)]
+    contexts = [(r.getMessage(), r.__dict__["connector"], r.__dict__["task"]) for r in lines]
+    assert contexts == [("here", "numbers", 3), ("there", "numbers", 3), ("nobody's", "", None)]
 
 
 def test_text_format_contains_worker_generation_and_task(lines: list[logging.LogRecord]) -> None:
-    carried_in = log_subject.set("task numbers-0")
+    token = log_subject.set("task numbers-0")
     LOGGER.info("read %d lines", 3)
-    log_subject.reset(carried_in)
+    log_subject.reset(token)
     LOGGER.info("and done")
     texts = [TextFormatter().format(record).split("] ", 1)[1] for record in lines]
     assert texts == [
@@ -181,10 +181,10 @@ raise ValueError("in main")
 
 
 def test_warnings_and_unhandled_exceptions_are_logged_as_json() -> None:
-    done = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    records = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [each["level"] for each in records] == ["WARNING", "CRITICAL", "CRITICAL"]
+    result = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    records = [json.loads(line) for line in result.stderr.splitlines()]
+    assert [record["level"] for record in records] == ["WARNING", "CRITICAL", "CRITICAL"]
     assert "UserWarning: old" in records[0]["message"]
     assert records[1]["exception"].endswith("ValueError: in a thread")
     assert records[2]["exception"].endswith("ValueError: in main")
@@ -203,8 +203,8 @@ def _fail() -> None:
         LOGGER.exception("it failed: %s", "é")
 
 
-@pytest.mark.parametrize(("level", "heard"), [("INFO", False), ("DEBUG", True)])
-def test_connection_attempts_are_logged_only_at_debug(level: str, *, heard: bool) -> None:
+@pytest.mark.parametrize(("level", "is_logged"), [("INFO", False), ("DEBUG", True)])
+def test_connection_attempts_are_logged_only_at_debug(level: str, *, is_logged: bool) -> None:
     code = f"""
 import logging
 from kraal.core.logging import LogFormat, log_to_stderr
@@ -212,6 +212,6 @@ log_to_stderr(LogFormat.TEXT, logging.{level})
 logging.getLogger("kafka.net").error("connection refused")
 logging.getLogger("kraal.some").info("this is ours")
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
-    assert ("connection refused" in said) is heard
-    assert "this is ours" in said
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert ("connection refused" in output) is is_logged
+    assert "this is ours" in output

@@ -8,7 +8,7 @@ from kraal.core.printable import join_lines, printable
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain é 日本", "plain é 日本"),
         ("\x1b[2J", "\\x1b[2J"),
@@ -17,8 +17,8 @@ from kraal.core.printable import join_lines, printable
         ("half \ud83d", "half \\ud83d"),
     ],
 )
-def test_control_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
+    assert printable(text) == expected
 
 
 def test_join_lines_removes_line_breaks() -> None:
@@ -26,12 +26,12 @@ def test_join_lines_removes_line_breaks() -> None:
 
 
 def test_plain_characters_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
+    looked_up: list[str] = []
 
-    def category(each: str) -> str:
-        looked.append(each)
+    def category(character: str) -> str:
+        looked_up.append(character)
         return "Ll"
 
     monkeypatch.setattr(unicodedata, "category", category)
     assert printable("at java.lang.Thread.run(Thread.java:1) é") == "at java.lang.Thread.run(Thread.java:1) é"
-    assert looked == ["é"]
+    assert looked_up == ["é"]

@@ -1,4 +1,4 @@
-"""Files of a worker are private regardless of the umask; accessible paths cause warnings."""
+"""Tests that files of a worker are private regardless of the umask, and that accessible paths cause warnings."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kraal.stores.offset_file import OffsetFile
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
+    previous = os.umask(mask)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous)
 
 
 def read_modes(folder: Path) -> dict[str, int]:
     return {
-        str(each.relative_to(folder)): stat.S_IMODE(each.stat().st_mode) for each in sorted(folder.rglob("*"))
+        str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in sorted(folder.rglob("*"))
     }
 
 
@@ -79,12 +79,12 @@ def test_code_directories_are_readable_but_not_writable_by_others(tmp_path: Path
 
 
 def test_replaced_file_keeps_mode_and_link(tmp_path: Path) -> None:
-    kept, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
-    kept.write_bytes(b"old")
-    kept.chmod(0o640)
-    (tmp_path / f".kept.{os.getpid()}.new").symlink_to(elsewhere)
-    replace_file(kept, b"new")
-    assert (kept.read_bytes(), read_modes(tmp_path)) == (b"new", {"kept": 0o640})
+    path, link_target = tmp_path / "kept", tmp_path / "elsewhere"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    (tmp_path / f".kept.{os.getpid()}.new").symlink_to(link_target)
+    replace_file(path, b"new")
+    assert (path.read_bytes(), read_modes(tmp_path)) == (b"new", {"kept": 0o640})
 
 
 def test_readable_paths_cause_warnings_with_fix(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_readable_paths_cause_warnings_with_fix(tmp_path: Path) -> None:
         (folder / "config").touch(0o644)
         (folder / "status").touch(0o600)
     paths = [data, closed, data / "status", data / "missing"]
-    what = "where the worker keeps configs, offsets and records; run: chmod"
+    advice = "where the worker keeps configs, offsets and records; run: chmod"
     assert find_readable(paths) == [
-        f"Other users have access to the directory {data} (mode 0755), {what} 700 {data}",
-        f"Other users have access to the file {data}/config (mode 0644), {what} 600 {data}/config",
+        f"Other users have access to the directory {data} (mode 0755), {advice} 700 {data}",
+        f"Other users have access to the file {data}/config (mode 0644), {advice} 600 {data}/config",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Progress of long operations, on terminals and in files."""
+"""Tests for the progress of long operations, on terminals and in files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT_S = 20.0
 
 
 class RecordingFile(io.StringIO):
-    """Records output, and lets a test wait for it."""
+    """A file that records output, and in which a test can wait for a text."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
@@ -50,10 +50,10 @@ def file() -> RecordingFile:
     return RecordingFile(is_terminal=False)
 
 
-def visible_lines(paper: RecordingFile) -> str:
+def visible_lines(output: RecordingFile) -> str:
     """Return the visible lines of a terminal."""
     lines = []
-    for line in paper.getvalue().split("\n"):
+    for line in output.getvalue().split("\n"):
         drawn = line.replace("\x1b[?25h", "").replace("\x1b[?25l", "").split("\r")[-1]
         lines.append(drawn.replace("\x1b[2K", "").rstrip())
     return "\n".join(lines)
@@ -61,10 +61,10 @@ def visible_lines(paper: RecordingFile) -> str:
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_short_operation_shows_no_progress(*, is_terminal: bool) -> None:
-    paper = RecordingFile(is_terminal=is_terminal)
-    with Progress("Working", 3, file=paper) as progress:
+    output = RecordingFile(is_terminal=is_terminal)
+    with Progress("Working", 3, file=output) as progress:
         progress.set_done(3)
-    assert paper.getvalue() == ""
+    assert output.getvalue() == ""
 
 
 def test_file_gets_lines_at_intervals_and_at_the_end(file: RecordingFile) -> None:
@@ -101,7 +101,9 @@ def test_terminal_shows_bar_and_erases_it(terminal: RecordingFile) -> None:
         assert re.search(r"Waiting  \[#{4}-{12}\]  1/4", click.unstyle(terminal.getvalue()))
         assert "orders" in terminal.getvalue()
     assert visible_lines(terminal) == ""
-    assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), "cursor"
+    assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), (
+        "the cursor is shown again"
+    )
 
 
 def test_terminal_shows_elapsed_time_without_total(terminal: RecordingFile) -> None:
@@ -110,17 +112,17 @@ def test_terminal_shows_elapsed_time_without_total(terminal: RecordingFile) -> N
     assert "[" not in re.sub(r"\x1b\[[?\w]*", "", terminal.getvalue())
 
 
-def fail(paper: RecordingFile) -> None:
-    with Progress("Working", file=paper, after_s=0.001, every_s=100):
-        paper.wait_for("Working")
+def fail(output: RecordingFile) -> None:
+    with Progress("Working", file=output, after_s=0.001, every_s=100):
+        output.wait_for("Working")
         raise ValueError("no")
 
 
 def test_failed_operation_prints_no_duration(terminal: RecordingFile, file: RecordingFile) -> None:
-    for paper in (terminal, file):
+    for output in (terminal, file):
         with pytest.raises(ValueError, match="no"):
-            fail(paper)
-        assert "took" not in paper.getvalue()
+            fail(output)
+        assert "took" not in output.getvalue()
     assert visible_lines(terminal) == ""
 
 
@@ -138,9 +140,9 @@ def test_only_innermost_operation_is_shown(terminal: RecordingFile, file: Record
     with Progress("Outer", file=terminal, after_s=0.001, every_s=0.001):
         terminal.wait_for("Outer  0 s")
         with Progress("Inner", file=file, after_s=0.001, every_s=0.001):
-            before = terminal.getvalue()
+            output_before = terminal.getvalue()
             file.wait_for("Inner: 0 s\nInner: 0 s\n")
-            assert terminal.getvalue() == before
+            assert terminal.getvalue() == output_before
         terminal.wait_for("Outer")
 
 
@@ -150,12 +152,12 @@ def test_progress_is_written_to_standard_error(monkeypatch: pytest.MonkeyPatch, 
         file.wait_for("Working: ")
 
 
-@pytest.mark.parametrize("what", ["Working", "W" * 200])
+@pytest.mark.parametrize("description", ["Working", "W" * 200])
 def test_long_description_stays_on_one_line(
-    terminal: RecordingFile, monkeypatch: pytest.MonkeyPatch, what: str
+    terminal: RecordingFile, monkeypatch: pytest.MonkeyPatch, description: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    with Progress(what, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
+    with Progress(description, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
         progress.set_done(9_999, "d" * 200)
         terminal.wait_for("9999/10000")
         drawn = click.unstyle(terminal.getvalue()).split("\r")

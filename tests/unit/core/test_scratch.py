@@ -1,4 +1,4 @@
-"""Scratch directories: one per process, removed after the process has ended."""
+"""Tests that each process has a scratch directory, which is removed after the process has ended."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_directory_of_killed_process_is_removed_at_next_start(tmp_path: Path) ->
     )
     with process:
         assert process.stdout is not None
-        left = Path(process.stdout.readline().strip())
-        assert remove_abandoned(tmp_path) == [], "its process is alive"
+        scratch_path = Path(process.stdout.readline().strip())
+        assert remove_abandoned(tmp_path) == [], "the process is alive"
         process.kill()
-    assert (left / "left").exists()
+    assert (scratch_path / "left").exists()
     scratch = Scratch(tmp_path)
     assert list(tmp_path.iterdir()) == [scratch.path]
     scratch.close()

@@ -1,4 +1,4 @@
-"""Detection and removal of secrets."""
+"""Tests for the detection and removal of secrets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_secret_names_are_detected(name: str) -> None:
         "user.info.topic",
     ],
 )
-def test_names_about_secrets_are_not_secret(name: str) -> None:
+def test_names_of_other_settings_are_not_secret(name: str) -> None:
     assert not is_secret_name(name)
 
 
@@ -96,11 +96,11 @@ def test_scrubbing_twice_has_no_effect() -> None:
     assert scrubber.scrub(once) == once == "a [hidden]"
 
 
-@pytest.mark.parametrize("written", [repr, json.dumps, lambda text: quote(text, safe="")])
-def test_escaped_secret_is_hidden(written: object) -> None:
+@pytest.mark.parametrize("escape", [repr, json.dumps, lambda text: quote(text, safe="")])
+def test_escaped_secret_is_hidden(escape: object) -> None:
     value = 'pass "wörd"\\with/all\tof it'
-    assert callable(written)
-    assert "rd" not in make_secrets(value).scrub(str(written(value))).replace("[hidden]", "")
+    assert callable(escape)
+    assert "rd" not in make_secrets(value).scrub(str(escape(value))).replace("[hidden]", "")
 
 
 def test_lines_of_secret_are_hidden_separately() -> None:
@@ -115,7 +115,7 @@ def test_password_in_jaas_config_is_hidden_separately() -> None:
     assert make_secrets(jaas).scrub("kraal-user has hunter2") == "kraal-user has [hidden]"
 
 
-def test_the_least_recently_used_values_are_dropped() -> None:
+def test_least_recently_used_values_are_dropped() -> None:
     scrubber = Secrets()
     scrubber.add("unused value", "scrubbed value", "repeated value")
     scrubber.add(*(f"value number {n}" for n in range(MAX_SECRETS - 3)))
@@ -155,13 +155,13 @@ def make_error(text: str) -> BaseException:
         return error
 
 
-@pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
-def test_log_lines_contain_no_secrets(lines: logging.Formatter) -> None:
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_log_lines_contain_no_secrets(formatter: logging.Formatter) -> None:
     value = 'hunter2"hunter2'
     log_record = make_record("it is %s for %r", value, {"p": value}, error=make_error(f"not {value}"))
     log_record.stack_info = f"Stack (most recent call last):\n  {value}"
     assert SecretsFilter(make_secrets(value)).filter(log_record)
-    text = lines.format(log_record)
+    text = formatter.format(log_record)
     assert "hunter2" not in text
     assert text.count("[hidden]") == 4
     assert "ValueError: not [hidden]" in text

@@ -1,4 +1,4 @@
-"""Parsing of server-sent events in chunks of any size."""
+"""Tests for the parsing of server-sent events in chunks of any size."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ EVENTS = [
 def test_events_do_not_depend_on_chunk_sizes(cuts: list[int]) -> None:
     parser = EventParser()
     edges = sorted({0, len(STREAM), *cuts})
-    pieces = [STREAM[start:end] for start, end in pairwise(edges)]
-    assert [event for piece in pieces for event in parser.feed(piece)] == EVENTS
+    chunks = [STREAM[start:end] for start, end in pairwise(edges)]
+    assert [event for chunk in chunks for event in parser.feed(chunk)] == EVENTS
 
 
-@pytest.mark.parametrize("piece", [b"x" * 100_000, b"data: " + b"x" * 100_000 + b"\n"])
-def test_event_above_limit_is_an_error(piece: bytes) -> None:
+@pytest.mark.parametrize("chunk", [b"x" * 100_000, b"data: " + b"x" * 100_000 + b"\n"])
+def test_event_above_limit_is_an_error(chunk: bytes) -> None:
     parser = EventParser()
 
     def feed_forever() -> None:
         for _ in range(100):
-            list(parser.feed(piece))
+            list(parser.feed(chunk))
 
     with pytest.raises(EventTooLong, match="too long"):
         feed_forever()

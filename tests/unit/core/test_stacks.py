@@ -1,4 +1,4 @@
-"""Stack dumps of hanging processes: on a signal, and on timeouts in `kraal.testing`."""
+"""Tests for stack dumps of hanging processes, on a signal and on timeouts in `kraal.testing`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.core.stacks import SIGNAL
 from kraal.testing._simulation.stacks import dump_stacks
 from kraal.testing.process import WorkerProcess
 
-HOLDS_THE_INTERPRETER = """
+GIL_HOLDING_CODE = """
 import ctypes, threading
 from kraal.core.stacks import dump_stacks_on_signal
 
@@ -33,24 +33,24 @@ threading.Thread(target=hang).start()
 """Code that holds the GIL forever, so no other Python thread runs."""
 
 
-class Hanging(WorkerProcess):
+class HangingWorker(WorkerProcess):
     """A worker process that prints its URL and then hangs like a call of a C library."""
 
     @override
     def _command(self, properties: Path) -> list[str]:
-        return [sys.executable, "-c", HOLDS_THE_INTERPRETER.replace("{port}", str(free_port()))]
+        return [sys.executable, "-c", GIL_HOLDING_CODE.replace("{port}", str(free_port()))]
 
 
 @pytest.fixture
-def hanging(tmp_path: Path) -> Iterator[Hanging]:
-    worker = Hanging(tmp_path, "127.0.0.1:1")
+def hanging(tmp_path: Path) -> Iterator[HangingWorker]:
+    worker = HangingWorker(tmp_path, "127.0.0.1:1")
     worker.launch()
     worker.wait_until("the worker hung", lambda: "REST listens" in worker.log_text())
     yield worker
     worker.close()
 
 
-def test_wait_timeout_shows_stacks_of_worker(hanging: Hanging) -> None:
+def test_wait_timeout_shows_stacks_of_worker(hanging: HangingWorker) -> None:
     with pytest.raises(AssertionError) as caught:
         hanging.wait_until("a condition was true", lambda: False, timeout_s=0.1)
     assert "a condition was true" in str(caught.value)
@@ -59,12 +59,12 @@ def test_wait_timeout_shows_stacks_of_worker(hanging: Hanging) -> None:
     assert hanging.alive, "the signal does not end the process"
 
 
-def test_stop_timeout_shows_stacks_of_process(hanging: Hanging) -> None:
+def test_stop_timeout_shows_stacks_of_process(hanging: HangingWorker) -> None:
     with pytest.raises(AssertionError, match="in hang"):
         hanging.wait(0.1)
 
 
-def test_frozen_process_is_reported(hanging: Hanging) -> None:
+def test_frozen_process_is_reported(hanging: HangingWorker) -> None:
     hanging.signal(signal.SIGSTOP)
     try:
         assert "no stacks were written: the process is frozen" in dump_stacks(
@@ -75,6 +75,6 @@ def test_frozen_process_is_reported(hanging: Hanging) -> None:
 
 
 def test_exited_process_has_no_report(tmp_path: Path) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    assert dump_stacks(gone.pid, tmp_path / "log", SIGNAL) == ""
+    exited = subprocess.Popen([sys.executable, "-c", ""])
+    exited.wait()
+    assert dump_stacks(exited.pid, tmp_path / "log", SIGNAL) == ""

@@ -1,4 +1,4 @@
-"""The latest dead letters: limits of a search, and truncation of letters."""
+"""Tests for reading the latest dead letters: search limits and truncation."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from tests.fakes.kafka.dead_letters import letter
 
 
 class Topic:
-    """A topic of 5,000 offsets with some letters of the connector; records the offsets read."""
+    """A topic of 5,000 offsets with letters of the connector. It records the size of each read."""
 
-    def __init__(self, *offsets: int, most: int | None = None) -> None:
+    def __init__(self, *offsets: int, max_offsets: int | None = None) -> None:
         self.letters = [letter(number) for number in offsets]
         self.read_counts: list[int] = []
-        self.most = most
+        self.max_offsets = max_offsets
 
     def read(self, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
         self.read_counts.append(spans[0].count)
-        if self.most is not None and spans[0].count > self.most:
+        if self.max_offsets is not None and spans[0].count > self.max_offsets:
             raise SearchLimitExceeded
-        return (each for each in self.letters if spans[0].first <= each.offset < spans[0].end)
+        return (
+            dead_letter for dead_letter in self.letters if spans[0].first <= dead_letter.offset < spans[0].end
+        )
 
-    def latest(self, limit: int, most: int | None = None) -> SearchResult:
-        return read_latest(self.read, {0: OffsetRange(0, 5_000)}, limit, max_offsets=most)
+    def latest(self, limit: int, max_offsets: int | None = None) -> SearchResult:
+        return read_latest(self.read, {0: OffsetRange(0, 5_000)}, limit, max_offsets=max_offsets)
 
 
 def found_offsets(search: SearchResult) -> list[int]:
-    return [each.offset for each in search.letters]
+    return [dead_letter.offset for dead_letter in search.letters]
 
 
 def test_search_ends_at_limit() -> None:
@@ -57,15 +59,15 @@ def test_search_ends_at_beginning_of_topic() -> None:
 
 def test_search_is_limited_to_max_offsets() -> None:
     topic = Topic(10, 4_991)
-    letters = topic.latest(3, most=300)
+    letters = topic.latest(3, max_offsets=300)
     assert (found_offsets(letters), letters.searched) == ([4_991], 300)
 
 
 def test_exceeded_search_limit_returns_previous_result() -> None:
-    letters = Topic(10, 4_991, most=100).latest(3)
+    letters = Topic(10, 4_991, max_offsets=100).latest(3)
     assert (found_offsets(letters), letters.searched) == ([4_991], 30)
     with pytest.raises(SearchLimitExceeded):
-        Topic(10, most=1).latest(3)
+        Topic(10, max_offsets=1).latest(3)
 
 
 def test_latest_letters_of_partitions_are_ordered_by_time() -> None:
@@ -96,5 +98,5 @@ def test_large_parts_are_truncated_and_report_their_sizes() -> None:
 
 
 def test_truncation_keeps_last_of_equal_error_headers() -> None:
-    twice = replace(letter(1), headers=[(PREFIX + "topic", b"x" * 99), *letter(1).headers])
-    assert truncate(twice, 30).error_fields == letter(1).error_fields
+    letter_with_duplicate = replace(letter(1), headers=[(PREFIX + "topic", b"x" * 99), *letter(1).headers])
+    assert truncate(letter_with_duplicate, 30).error_fields == letter(1).error_fields

@@ -1,4 +1,4 @@
-"""The topics that a replay may write to, regardless of a letter's headers."""
+"""Tests for the topics that a replay may write to, regardless of the headers of letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing of dead letters, with a fake producer."""
+"""Tests for writing dead letters with a fake producer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = Target(topic="t", partition=None)
 
 
 class Producer:
-    """Rejects records like librdkafka and brokers."""
+    """A producer that rejects records like librdkafka and brokers."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.limit = int(settings["message.max.bytes"])
@@ -30,8 +30,8 @@ class Producer:
         if len(value) > self.limit:
             raise ck.KafkaException(error)
         message = SimpleNamespace(topic=lambda: topic, key=lambda: None, value=lambda: value)
-        of_broker = error if len(value) > 1_048_000 else None
-        self.reports.append(lambda: on_delivery(of_broker, message))
+        broker_error = error if len(value) > 1_048_000 else None
+        self.reports.append(lambda: on_delivery(broker_error, message))
 
     def flush(self, _: float) -> int:
         """Deliver the reports of all records."""
@@ -60,7 +60,7 @@ def make_letter(size: int) -> DeadLetter:
         ),
     ],
 )
-def test_letter_of_one_mebibyte_is_written(
+def test_letter_is_written_up_to_the_size_limits(
     monkeypatch: pytest.MonkeyPatch, size: int, reason: str | None
 ) -> None:
     monkeypatch.setattr(ck, "Producer", Producer)

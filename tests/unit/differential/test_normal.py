@@ -49,7 +49,7 @@ def test_headers_are_normalized() -> None:
 
 
 def test_percent_encoded_directory_is_replaced() -> None:
-    assert HERE.take_out("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
+    assert HERE.replace_values("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
 
 
 def test_placeholders_of_a_request_are_replaced() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.docs_site.check import problems
+from scripts.docs_site.check import find_problems
 
 GOOD = {
     "index.html": '<h1 id="top">Kraal</h1><p><a href="docs/a.html#one">a</a><img src="docs/b.png"></p>',
@@ -15,7 +15,7 @@ GOOD = {
 }
 
 
-def site(directory: Path, pages: dict[str, str], indexed: set[str] | None = None) -> Path:
+def write_site(directory: Path, pages: dict[str, str], indexed: set[str] | None = None) -> Path:
     """Write a site whose search index has the pages `indexed`, by default every page."""
     for name, text in {**pages, "docs/b.png": "", "s.js": ""}.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -27,21 +27,21 @@ def site(directory: Path, pages: dict[str, str], indexed: set[str] | None = None
 
 
 def test_valid_site_has_no_problems(tmp_path: Path) -> None:
-    assert problems(site(tmp_path, GOOD)) == []
+    assert find_problems(write_site(tmp_path, GOOD)) == []
 
 
 @pytest.mark.parametrize(
     ("html", "problem"),
     [
-        ('<a href="missing.html">x</a>', "link to a file that the site does not have: missing.html"),
-        ('<a href="docs/">x</a>', "link to a file that the site does not have: docs/"),
-        ('<a href="../other.html">x</a>', "link to a file that the site does not have: ../other.html"),
-        ('<a href="docs/a.html#two">x</a>', "link to an anchor that its page does not have: docs/a.html#two"),
-        ('<a href="#two">x</a>', "link to an anchor that its page does not have: #two"),
-        ('<img src="docs/c.png">', "link to a file that the site does not have: docs/c.png"),
+        ('<a href="missing.html">x</a>', "link to a missing file: missing.html"),
+        ('<a href="docs/">x</a>', "link to a missing file: docs/"),
+        ('<a href="../other.html">x</a>', "link to a missing file: ../other.html"),
+        ('<a href="docs/a.html#two">x</a>', "link to a missing anchor: docs/a.html#two"),
+        ('<a href="#two">x</a>', "link to a missing anchor: #two"),
+        ('<img src="docs/c.png">', "link to a missing file: docs/c.png"),
         (
             '<a href="/docs/a.html">x</a>',
-            "link from the root of the server, which may have other sites: /docs/a.html",
+            "link relative to the root of the server, which may host other sites: /docs/a.html",
         ),
         ('<script src="https://cdn.org/x.js"></script>', "loads https://cdn.org/x.js from another host"),
         ('<script src="//cdn.org/x.js"></script>', "loads //cdn.org/x.js from another host"),
@@ -54,23 +54,25 @@ def test_valid_site_has_no_problems(tmp_path: Path) -> None:
     ],
 )
 def test_problem_is_reported_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
-    assert f"index.html: {problem}" in problems(site(tmp_path, GOOD | {"index.html": html}))
+    assert f"index.html: {problem}" in find_problems(write_site(tmp_path, GOOD | {"index.html": html}))
 
 
 def test_code_may_look_like_markdown(tmp_path: Path) -> None:
     html = '<p id="top">See <code>a\n- b</code>.</p><pre><code>\n- one\n</code></pre>'
-    assert problems(site(tmp_path, GOOD | {"index.html": html})) == []
+    assert find_problems(write_site(tmp_path, GOOD | {"index.html": html})) == []
 
 
 def test_page_missing_from_the_search_index_is_reported(tmp_path: Path) -> None:
-    assert problems(site(tmp_path, GOOD, {"index.html"})) == ["docs/a.html: missing from the search index"]
+    assert find_problems(write_site(tmp_path, GOOD, {"index.html"})) == [
+        "docs/a.html: missing from the search index"
+    ]
 
 
 def test_missing_search_index_is_reported(tmp_path: Path) -> None:
-    directory_of_site = site(tmp_path, GOOD)
+    directory_of_site = write_site(tmp_path, GOOD)
     (directory_of_site / "search" / "search_index.json").unlink()
-    assert problems(directory_of_site) == ["The site has no search index."]
+    assert find_problems(directory_of_site) == ["The site has no search index."]
 
 
 def test_empty_site_is_reported(tmp_path: Path) -> None:
-    assert problems(tmp_path) == [f"There are no pages in {tmp_path}."]
+    assert find_problems(tmp_path) == [f"There are no pages in {tmp_path}."]

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from scripts.docs_site.stage import PAGES
+from scripts.docs_site.pages import PAGES
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.docs_site.stage import FILES, FOLDERS, PAGES, stage
+from scripts.docs_site.pages import FILES, FOLDERS, PAGES, stage
 
 
 @pytest.fixture

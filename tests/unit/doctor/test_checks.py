@@ -1,4 +1,4 @@
-"""Findings of single checks."""
+"""Tests for the findings of single checks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 
 
 def levels(findings: Iterator[Finding] | list[Finding]) -> dict[str, str]:
-    return {each.id: each.level for each in findings}
+    return {finding.id: finding.level for finding in findings}
 
 
-def subject(tmp_path: Path, more: str = "") -> Subject:
-    (tmp_path / "worker.properties").write_text(DISTRIBUTED + more)
-    read, findings = read_subject(tmp_path / "worker.properties")
+def subject(tmp_path: Path, extra_lines: str = "") -> Subject:
+    (tmp_path / "worker.properties").write_text(DISTRIBUTED + extra_lines)
+    parsed, findings = read_subject(tmp_path / "worker.properties")
     assert findings[0].level is Level.OK, findings
-    return read
+    return parsed
 
 
 # -- the worker's file ---------------------------------------------------------------------------------------
@@ -51,19 +51,19 @@ def test_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
     file = tmp_path / "alone.properties"
     converters = "".join(line + "\n" for line in DISTRIBUTED.splitlines() if "converter" in line)
     file.write_text(f"bootstrap.servers=b:9092\noffset.storage.file.filename=o\n{converters}")
-    read, [finding, *_] = read_subject(file)
-    assert read.distributed is None
+    parsed, [finding, *_] = read_subject(file)
+    assert parsed.distributed is None
     assert (finding.level, "standalone" in finding.what) == (Level.OK, True)
 
 
 def test_every_error_in_the_file_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text(f"{DISTRIBUTED}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
-    read, findings = read_subject(file)
-    assert (read.config, read.raw["listeners"]) == (None, "ftp://x:1")
+    parsed, findings = read_subject(file)
+    assert (parsed.config, parsed.raw["listeners"]) == (None, "ftp://x:1")
     assert len(findings) >= 2
-    assert {(each.id, each.level) for each in findings} == {("config.valid", Level.ERROR)}
-    assert any("session.timeout.ms" in each.what for each in findings)
+    assert {(finding.id, finding.level) for finding in findings} == {("config.valid", Level.ERROR)}
+    assert any("session.timeout.ms" in finding.what for finding in findings)
 
 
 # -- the machine ---------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_open_files_are_checked_against_the_hard_limit(
     assert levels(machine.check_machine(Subject()))["machine.files"] == level
 
 
-def test_disk_of_a_missing_directory_is_that_of_its_parent(
+def test_disk_check_of_missing_directory_uses_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "data" / "kraal"
@@ -135,7 +135,7 @@ def test_missing_or_old_java_has_one_fix(
     [finding] = machine.check_java()
     assert (finding.id, finding.level) == ("java.version", Level.ERROR)
     assert "JAVA_HOME" in finding.fix
-    assert not re.search(r"\b([Ii]nstall|[Ss]et)\b", finding.what), "only the remedy says what to do"
+    assert not re.search(r"\b([Ii]nstall|[Ss]et)\b", finding.what), "only the fix contains instructions"
 
 
 @pytest.mark.parametrize(("archive", "level"), [(None, "hint"), (Path("a.jsa"), "ok")])
@@ -151,17 +151,17 @@ def test_missing_class_archive_is_a_hint(
 
 
 def test_free_and_occupied_ports_are_distinguished() -> None:
-    with socket.socket() as used:
-        used.bind(("127.0.0.1", 0))
-        used.listen()
-        port = used.getsockname()[1]
+    with socket.socket() as occupied_socket:
+        occupied_socket.bind(("127.0.0.1", 0))
+        occupied_socket.listen()
+        port = occupied_socket.getsockname()[1]
         finding = check_free(Listener("http", "127.0.0.1", port))
         assert (finding.level, f"127.0.0.1:{port} is in use" in finding.what) == (Level.WARNING, True)
     assert check_free(Listener("http", "127.0.0.1", port)).level == "ok"
 
 
 @pytest.mark.parametrize(
-    ("url", "alone", "level"),
+    ("url", "is_standalone", "level"),
     [
         ("http://127.0.0.1:8083/", True, "ok"),
         ("http://127.0.0.1:8083/", False, "warning"),
@@ -171,15 +171,15 @@ def test_free_and_occupied_ports_are_distinguished() -> None:
         ("http://name.invalid:8083/", True, "hint"),
     ],
 )
-def test_advertised_host_must_be_resolvable_and_reachable(url: str, alone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
-    assert check_advertised(url, is_standalone=alone).level == level
+def test_advertised_host_must_be_resolvable_and_reachable(url: str, is_standalone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
+    assert check_advertised(url, is_standalone=is_standalone).level == level
 
 
 # -- plugins -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def picky_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def java_rejecting_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a fake Java that rejects one option."""
     program = tmp_path / "java"
     program.write_text(
@@ -191,20 +191,20 @@ def picky_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "find_java", lambda: program)
 
 
-@pytest.mark.usefixtures("picky_java")
+@pytest.mark.usefixtures("java_rejecting_option")
 def test_plugin_path_entries_must_exist(tmp_path: Path) -> None:
     configured = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
-    assert [each.level for each in check_plugins(configured)] == ["ok", "warning", "ok"]
+    assert [finding.level for finding in check_plugins(configured)] == ["ok", "warning", "ok"]
 
 
-@pytest.mark.usefixtures("picky_java")
+@pytest.mark.usefixtures("java_rejecting_option")
 def test_invalid_jvm_options_are_an_error_with_javas_message(tmp_path: Path) -> None:
     text = f"plugin.path={tmp_path}\nplugins.jvm.options=-Xmx1G -Dcom.sun.management.jmxremote.port=9999"
     findings = [
         *check_plugins(subject(tmp_path, f"{text}\n")),
         *check_plugins(subject(tmp_path, f"{text} -XX:Frob\n")),
     ]
-    assert [(each.level, each.what) for each in findings if each.id == "plugins.jvm"] == [
+    assert [(finding.level, finding.what) for finding in findings if finding.id == "plugins.jvm"] == [
         ("ok", "The JVM of Java plugins can start"),
         ("error", "The JVM of Java plugins cannot start: Unrecognized VM option 'Frob'"),
     ]
@@ -214,7 +214,7 @@ def test_missing_java_is_reported_only_by_its_own_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert [each.id for each in check_plugins(subject(tmp_path, f"plugin.path={tmp_path}\n"))] == [
+    assert [finding.id for finding in check_plugins(subject(tmp_path, f"plugin.path={tmp_path}\n"))] == [
         "plugins.path"
     ]
 
@@ -225,20 +225,20 @@ def test_plugin_path_entries_without_plugins_are_reported(
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "plugin.jar").touch()
-    words = {
+    expected_texts = {
         "empty": "is empty",
         "notes.txt": "is neither a directory nor",
         "none": "does not exist",
     }
-    for name, text in words.items():
+    for name, text in expected_texts.items():
         finding = check_entry(tmp_path / name)
         assert (finding.level, text in finding.what, name in finding.what) == (Level.WARNING, True, True)
     assert check_entry(tmp_path / "plugin.jar").level is Level.OK
 
-    def refused(_: Path) -> Iterator[Path]:
+    def fail_to_list(_: Path) -> Iterator[Path]:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(Path, "iterdir", fail_to_list)
     finding = check_entry(tmp_path / "empty")
     assert (finding.level, finding.what.endswith("cannot be read: Permission denied")) == (
         Level.WARNING,

@@ -1,4 +1,4 @@
-"""Checks of clocks: the kernel's state, record timestamps, and the `Date` header of workers."""
+"""Tests for clock checks: the kernel's state, record timestamps, and the `Date` header of workers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from kraal.doctor.finding import Level
 from kraal.doctor.storage_topics import Storage, check_times
 from kraal.kafka.topics import TopicDescription
 
-THEN_S = 1_800_000_000
-THEN = "Fri, 15 Jan 2027 08:00:00 GMT"
+SERVER_TIME_S = 1_800_000_000
+SERVER_DATE = "Fri, 15 Jan 2027 08:00:00 GMT"
 
 
 def test_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
+    class FailingLibc:
         @staticmethod
         def adjtimex(buffer: Any) -> int:
-            assert bytes(buffer) == bytes(len(buffer)), "zeros ask, anything else sets"
+            assert bytes(buffer) == bytes(len(buffer)), "zeros read the clock; other values set it"
             return -1
 
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: Refusing)
-    assert [each.level for each in check_clock()] == [Level.SKIPPED]
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: FailingLibc)
+    assert [finding.level for finding in check_clock()] == [Level.SKIPPED]
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     assert kernel_state() is None
 
 
 @pytest.mark.parametrize(
-    ("sent_s", "received_s", "level", "words"),
+    ("sent_s", "received_s", "level", "expected_text"),
     [
         (0.0, 0.1, Level.OK, "less than 5 s"),
         (-30.0, -29.9, Level.WARNING, "is 30 s ahead of this"),
@@ -41,19 +41,23 @@ def test_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> 
         (-40.0, 40.0, Level.OK, "less than 5 s"),
     ],
 )
-def test_worker_clock_offset_is_checked(sent_s: float, received_s: float, level: Level, words: str) -> None:
-    """The time of a slow answer is anywhere between request and answer."""
-    finding = check_worker_time("http://w:1", THEN, THEN_S + sent_s, THEN_S + received_s)
-    assert (finding.id, finding.level, words in finding.what) == ("clock.worker", level, True), finding
+def test_worker_clock_offset_is_checked(
+    sent_s: float, received_s: float, level: Level, expected_text: str
+) -> None:
+    """The `Date` header of a slow response may be from any time between request and response."""
+    finding = check_worker_time("http://w:1", SERVER_DATE, SERVER_TIME_S + sent_s, SERVER_TIME_S + received_s)
+    assert (finding.id, finding.level, expected_text in finding.what) == ("clock.worker", level, True), (
+        finding
+    )
 
 
 @pytest.mark.parametrize("date", [None, "", "soon"])
 def test_worker_without_a_date_header_is_skipped(date: str | None) -> None:
-    assert check_worker_time("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
+    assert check_worker_time("http://w:1", date, SERVER_TIME_S, SERVER_TIME_S).level is Level.SKIPPED
 
 
 class Topics:
-    """Admin client with the latest record times by topic, None for an empty topic; other topics do not exist."""
+    """A fake admin client with the time of the latest record of each topic (None: the topic is empty)."""
 
     def __init__(self, times: dict[str, int | None]) -> None:
         self._times = times
@@ -64,7 +68,7 @@ class Topics:
 
 
 @pytest.mark.parametrize(
-    ("times", "level", "words"),
+    ("times", "level", "expected_text"),
     [
         ({}, Level.SKIPPED, "No worker has written"),
         ({"a": None}, Level.SKIPPED, "No worker has written"),
@@ -73,15 +77,16 @@ class Topics:
     ],
 )
 def test_latest_record_of_all_storage_topics_is_checked(
-    monkeypatch: pytest.MonkeyPatch, times: dict[str, int | None], level: Level, words: str
+    monkeypatch: pytest.MonkeyPatch, times: dict[str, int | None], level: Level, expected_text: str
 ) -> None:
     monkeypatch.setattr(storage_topics, "now_s", lambda: 1.0)
     topics = [
         InternalTopic(key="k", name=name, partitions=3, replication_factor=1, settings={}) for name in "abc"
     ]
-    gone = StoreError("does not exist")
+    missing_topic = StoreError("does not exist")
     storages = [
-        Storage(each, TopicDescription("id", 3, 1) if each.name in times else gone, {}) for each in topics
+        Storage(topic, TopicDescription("id", 3, 1) if topic.name in times else missing_topic, {})
+        for topic in topics
     ]
     finding = check_times(Topics(times), storages)  # type: ignore[arg-type]
-    assert (finding.id, finding.level, words in finding.what) == ("clock.records", level, True)
+    assert (finding.id, finding.level, expected_text in finding.what) == ("clock.records", level, True)

@@ -1,4 +1,4 @@
-"""Diagnosis of brokers that do not respond, from the behavior of their port."""
+"""Tests for the diagnosis of brokers that do not respond, based on the behavior of their ports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kraal.doctor.finding import Finding, Level
 from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 HOST = "127.0.0.1"
-SILENT = "no Kafka broker responds at b:9092: Failed while waiting for controller: Local: Timed out"
+NO_RESPONSE = "no Kafka broker responds at b:9092: Failed while waiting for controller: Local: Timed out"
 
 
 @contextmanager
-def port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+def serve_port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
     """Serve connections on a port sequentially."""
     with socket.create_server((HOST, 0)) as server:
 
@@ -39,7 +39,7 @@ def port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def diagnose(server: str, error: str = SILENT, **client: str) -> Finding:
+def diagnose(server: str, error: str = NO_RESPONSE, **client: str) -> Finding:
     settings = {key.replace("_", "."): value for key, value in client.items()}
     finding = diagnose_unreachable(server, settings, StoreError(error))
     assert (finding.id, finding.level) == ("broker.reachable", Level.ERROR)
@@ -68,9 +68,9 @@ def tls_server(certified: Certified, tmp_path: Path) -> Callable[[socket.socket]
 
 
 def test_closed_port_is_reported() -> None:
-    with socket.socket() as closed:
-        closed.bind((HOST, 0))
-        server = f"{HOST}:{closed.getsockname()[1]}"
+    with socket.socket() as closed_socket:
+        closed_socket.bind((HOST, 0))
+        server = f"{HOST}:{closed_socket.getsockname()[1]}"
         finding = diagnose(server)
     assert f"{server}: Connection refused" in finding.what
     assert "bootstrap.servers" in finding.fix
@@ -78,7 +78,7 @@ def test_closed_port_is_reported() -> None:
 
 def test_tls_port_used_without_tls_is_diagnosed(tmp_path: Path) -> None:
     certified = make_authority("root").issue_certificate("broker", address=HOST)
-    with port(tls_server(certified, tmp_path)) as server:
+    with serve_port(tls_server(certified, tmp_path)) as server:
         finding = diagnose(server, security_protocol="PLAINTEXT")
     assert f"{server} uses TLS, but security.protocol=PLAINTEXT does not" in finding.what
     assert "Set security.protocol to SSL (or SASL_SSL" in finding.fix
@@ -86,38 +86,40 @@ def test_tls_port_used_without_tls_is_diagnosed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("response", "expected_text"),
     [
         (b"", "closes the connection during the TLS handshake, which security.protocol={} requires"),
         (b"\x00\x00\x00\x04what", "does not use TLS, but security.protocol={} requires it"),
     ],
 )
-def test_plaintext_port_used_with_tls_is_diagnosed(protocol: str, answer: bytes, words: str) -> None:
+def test_plaintext_port_used_with_tls_is_diagnosed(
+    protocol: str, response: bytes, expected_text: str
+) -> None:
     def serve(connection: socket.socket) -> None:
         close_after_greeting(connection)
-        connection.sendall(answer)
+        connection.sendall(response)
 
-    with port(serve) as server:
-        finding = diagnose(server, security_protocol=protocol, **login(protocol))
-    assert f"{server} {words.format(protocol)}" in finding.what
+    with serve_port(serve) as server:
+        finding = diagnose(server, security_protocol=protocol, **login_settings(protocol))
+    assert f"{server} {expected_text.format(protocol)}" in finding.what
     assert f"a listener with {protocol}." in finding.fix
     assert "PLAINTEXT" not in finding.what + finding.fix, "no advice to connect without TLS"
-    assert ("log may have the reason" in finding.fix) is (answer == b"")
+    assert ("log may have the reason" in finding.fix) is (response == b"")
 
 
 def test_certificate_of_an_unknown_ca_is_diagnosed(tmp_path: Path) -> None:
     certified = make_authority("root").issue_certificate("broker", address=HOST)
-    with port(tls_server(certified, tmp_path)) as server:
-        finding = diagnose(server, **trusting(make_authority("another"), tmp_path))
+    with serve_port(tls_server(certified, tmp_path)) as server:
+        finding = diagnose(server, **trust_settings(make_authority("another"), tmp_path))
     assert f"the certificate of {server} is not accepted: " in finding.what
     assert "Set `ssl.truststore.*`" in finding.fix
 
 
 def test_client_error_is_shown_if_tls_succeeds(tmp_path: Path) -> None:
     root = make_authority("root")
-    with port(tls_server(root.issue_certificate("broker", address=HOST), tmp_path)) as server:
+    with serve_port(tls_server(root.issue_certificate("broker", address=HOST), tmp_path)) as server:
         finding = diagnose(
-            server, "SASL authentication error: invalid credentials", **trusting(root, tmp_path)
+            server, "SASL authentication error: invalid credentials", **trust_settings(root, tmp_path)
         )
     assert finding.what == "SASL authentication error: invalid credentials"
     assert "user and password in `sasl.jaas.config`" in finding.fix
@@ -133,7 +135,7 @@ def test_causes_of_several_servers_are_reported() -> None:
     ("error", "protocol", "what", "fix"),
     [
         (
-            SILENT,
+            NO_RESPONSE,
             "PLAINTEXT",
             "does not respond with security.protocol=PLAINTEXT",
             "security.protocol=SASL_PLAINTEXT",
@@ -151,13 +153,13 @@ def test_causes_of_several_servers_are_reported() -> None:
     ],
 )
 def test_client_errors_after_connecting_are_diagnosed(error: str, protocol: str, what: str, fix: str) -> None:
-    diagnosis, wanted = describe_broker_error(error, protocol)
+    diagnosis, advice = describe_broker_error(error, protocol)
     assert what in diagnosis
-    assert fix in wanted
+    assert fix in advice
     assert "KafkaError{" not in diagnosis
 
 
-def login(protocol: str) -> Mapping[str, str]:
+def login_settings(protocol: str) -> Mapping[str, str]:
     """Return user and password for SASL protocols."""
     if not protocol.upper().startswith("SASL"):
         return {}
@@ -166,7 +168,7 @@ def login(protocol: str) -> Mapping[str, str]:
     return {"sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
 
 
-def trusting(root: Certified, tmp_path: Path) -> dict[str, str]:
+def trust_settings(root: Certified, tmp_path: Path) -> dict[str, str]:
     """Return client settings that trust a CA."""
     root.trust_store(tmp_path / "trust.p12")
     return {

@@ -1,4 +1,4 @@
-"""`kraal doctor`: running checks, output and documentation."""
+"""Tests for `kraal doctor`: running checks, output and documentation."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from kraal.doctor.run import run_checks
 ROOT = Path(__file__).parents[3]
 FINDINGS = [
     Finding("java.version", Level.OK, "Java runs"),
-    Finding("broker.reachable", Level.ERROR, "no broker answers", "Start one."),
+    Finding("broker.reachable", Level.ERROR, "no broker responds", "Start one."),
 ]
 
 
 def test_failing_or_hanging_check_is_a_finding() -> None:
     ended = threading.Event()
 
-    def fails() -> Iterable[Finding]:
+    def failing_check() -> Iterable[Finding]:
         yield FINDINGS[0]
         raise ValueError("a mistake")
 
-    def hangs() -> Iterable[Finding]:
+    def hanging_check() -> Iterable[Finding]:
         yield FINDINGS[1]
         ended.wait(20)
 
-    findings = run_checks({"one": fails, "two": hangs}, limit_s=0.2)
+    findings = run_checks({"one": failing_check, "two": hanging_check}, limit_s=0.2)
     ended.set()
-    assert [(each.id, each.what) for each in findings] == [
+    assert [(finding.id, finding.what) for finding in findings] == [
         ("java.version", "Java runs"),
         ("doctor.check", "The check of one failed: ValueError('a mistake')"),
-        ("broker.reachable", "no broker answers"),
+        ("broker.reachable", "no broker responds"),
         ("doctor.check", "The check of two took more than 0.2 s"),
     ]
 
 
 @pytest.fixture
-def examined(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+def fake_findings(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     findings = list(FINDINGS)
     monkeypatch.setattr("kraal.doctor.run.run_checks", lambda _: findings)
     return findings
 
 
-@pytest.mark.usefixtures("examined")
+@pytest.mark.usefixtures("fake_findings")
 def test_findings_are_printed_with_fixes() -> None:
     result = CliRunner().invoke(main, ["doctor"])
     assert (result.exit_code, result.stdout.splitlines()) == (
         1,
         [
             "ok       java.version      Java runs",
-            "error    broker.reachable  no broker answers",
+            "error    broker.reachable  no broker responds",
             "                           Start one.",
             "1 error, 0 warnings",
         ],
@@ -66,11 +66,11 @@ def test_findings_are_printed_with_fixes() -> None:
 
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
-def test_findings_are_printed_as_data(examined: list[Finding], style: str) -> None:
-    del examined[1]
+def test_findings_are_printed_as_data(fake_findings: list[Finding], style: str) -> None:
+    del fake_findings[1]
     result = CliRunner().invoke(main, ["doctor", "-o", style])
-    read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, convert_scalar)[0]
-    assert (result.exit_code, read) == (
+    output = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, convert_scalar)[0]
+    assert (result.exit_code, output) == (
         0,
         [{"id": "java.version", "area": "java", "level": "ok", "what": "Java runs", "fix": ""}],
     )
@@ -78,7 +78,7 @@ def test_findings_are_printed_as_data(examined: list[Finding], style: str) -> No
 
 def test_unreadable_file_does_not_prevent_machine_checks(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["doctor", str(tmp_path / "none"), "-o", "json"])
-    ids = [each["id"] for each in json.loads(result.stdout)]
+    ids = [finding["id"] for finding in json.loads(result.stdout)]
     assert (result.exit_code, ids[0]) == (1, "config.valid")
     assert {"machine.disk", "java.version"} <= set(ids)
 
@@ -90,5 +90,5 @@ def test_documentation_lists_exactly_the_finding_ids() -> None:
 
 def test_code_uses_exactly_the_finding_ids() -> None:
     code = "".join(path.read_text("utf-8") for path in sorted((ROOT / "kraal" / "doctor").glob("*.py")))
-    used = set(re.findall(r'\b(?:Finding|ok)\(\s*"([a-z.]+)"', code))
-    assert used == IDS.keys()
+    used_ids = set(re.findall(r'\b(?:Finding|ok)\(\s*"([a-z.]+)"', code))
+    assert used_ids == IDS.keys()

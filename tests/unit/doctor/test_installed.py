@@ -1,4 +1,4 @@
-"""Files of the installed distribution, and the packages that have replaced them."""
+"""Tests for the check that files of the installed distribution were not replaced by other packages."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def install(site: Path, name: str, files: dict[str, str]) -> Distribution:
         (site / path).write_text(text)
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         lines.append(f"{path},sha256={digest},{len(text)}")
-    about = site / f"{name}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "RECORD").write_text(
-        "\n".join([*lines, f"{about.name}/RECORD,,", f"../../bin/{name},sha256=x,1"])
+    dist_info = site / f"{name}-1.0.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (dist_info / "RECORD").write_text(
+        "\n".join([*lines, f"{dist_info.name}/RECORD,,", f"../../bin/{name},sha256=x,1"])
     )
-    return PathDistribution(about)
+    return PathDistribution(dist_info)
 
 
-def only(findings: list[Finding]) -> tuple[Level, str]:
+def single_finding(findings: list[Finding]) -> tuple[Level, str]:
     [finding] = findings
     assert finding.id == "install.files"
     assert bool(finding.fix) == (finding.level in (Level.WARNING, Level.ERROR))
@@ -43,19 +43,22 @@ def only(findings: list[Finding]) -> tuple[Level, str]:
 def test_replaced_file_names_the_other_package(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
-    level, what = only([*check_files(kraal, [kraal, other])])
+    level, what = single_finding([*check_files(kraal, [kraal, other])])
     assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
 
 
 def test_edited_file_is_a_warning_and_missing_file_an_error(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     (tmp_path / "web/app.py").write_text("mine")
-    assert only([*check_files(kraal, [kraal])]) == (
+    assert single_finding([*check_files(kraal, [kraal])]) == (
         Level.WARNING,
-        "Files of Kraal are not those that were installed: web/app.py",
+        "Files of Kraal differ from its RECORD: web/app.py",
     )
     (tmp_path / "web/app.py").unlink()
-    assert only([*check_files(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
+    assert single_finding([*check_files(kraal, [kraal])]) == (
+        Level.ERROR,
+        "Files of Kraal are missing: web/app.py",
+    )
 
 
 def test_uninstalled_source_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,4 +66,7 @@ def test_uninstalled_source_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(installed, "distribution", missing)
-    assert only([*check_installed()]) == (Level.SKIPPED, "Kraal is not installed, but runs from its source")
+    assert single_finding([*check_installed()]) == (
+        Level.SKIPPED,
+        "Kraal runs from its source without being installed",
+    )

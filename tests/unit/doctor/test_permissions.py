@@ -1,4 +1,4 @@
-"""ACL checks: findings from the operations reported by brokers, and the requests for them."""
+"""Tests for ACL checks: findings from the operations reported by brokers, and the requests for them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tests.fakes.workers.worker_config import distributed
 TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
 GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
 NO_GROUP = Permissions()
-LATE = "Cannot look it up: timed out"
+TIMED_OUT = "Cannot look it up: timed out"
 
 
-def config(**more: str) -> DistributedConfig:
-    return distributed(bootstrap_servers="b:9092", group_id="g", **more)
+def config(**settings: str) -> DistributedConfig:
+    return distributed(bootstrap_servers="b:9092", group_id="g", **settings)
 
 
 @dataclass
 class Brokers:
-    """Permitted operations by resource name; None makes the request fail."""
+    """Fake brokers with the permitted operations of each resource. None makes the request fail."""
 
     topics: Mapping[str, Permissions | None] = field(default_factory=dict)
     group: Permissions | None = GROUP
@@ -46,18 +46,18 @@ class Brokers:
     def read_group(self, group: str) -> Permissions:
         assert group == "g"
         if self.group is None:
-            raise StoreError(LATE)
+            raise StoreError(TIMED_OUT)
         return self.group
 
     def read_cluster(self) -> Cluster:
         if self.cluster is None:
-            raise StoreError(LATE)
+            raise StoreError(TIMED_OUT)
         return self.cluster
 
     def storage(self, topic: InternalTopic) -> Storage:
         permissions = self.topics.get(topic.name, TOPIC)
         if permissions is None:
-            return Storage(topic, StoreError(LATE), {})
+            return Storage(topic, StoreError(TIMED_OUT), {})
         if permissions.refused:
             return Storage(topic, make_store_error(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
         return Storage(topic, TopicDescription("id", 1, 3, 3, permissions.operations), {})
@@ -65,17 +65,17 @@ class Brokers:
 
 def run_checks(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
     topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
-    return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics])]
+    return [*check_permissions(brokers, worker, [brokers.storage(topic) for topic in topics])]
 
 
 def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
     findings = run_checks(brokers, worker or config())
-    assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in findings)
-    return [(each.id, each.level, each.what) for each in findings]
+    assert all(bool(finding.fix) == (finding.level not in (Level.OK, Level.SKIPPED)) for finding in findings)
+    return [(finding.id, finding.level, finding.what) for finding in findings]
 
 
 @pytest.mark.parametrize(
-    ("expected", "level", "words"),
+    ("topic_permissions", "level", "expected_text"),
     [
         (Permissions(TOPIC.operations - {"WRITE"}), Level.ERROR, "may not write the topic configs"),
         (Permissions(refused=True), Level.ERROR, "may not read or write the topic configs"),
@@ -93,15 +93,15 @@ def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list
     ],
 )
 def test_missing_topic_permissions_are_reported(
-    expected: Permissions | None, level: Level, words: str
+    topic_permissions: Permissions | None, level: Level, expected_text: str
 ) -> None:
-    first, *other_findings = summarize(Brokers({"configs": expected}))
-    assert (first[:2], words in first[2]) == (("acls.topics", level), True)
-    assert {each[1] for each in other_findings} == {Level.OK}
+    first, *other_findings = summarize(Brokers({"configs": topic_permissions}))
+    assert (first[:2], expected_text in first[2]) == (("acls.topics", level), True)
+    assert {finding[1] for finding in other_findings} == {Level.OK}
 
 
 @pytest.mark.parametrize(
-    ("expected", "level"),
+    ("cluster", "level"),
     [
         (Cluster(3, frozenset({"CREATE"})), Level.OK),
         (Cluster(3, frozenset({"DESCRIBE"})), Level.HINT),
@@ -109,16 +109,20 @@ def test_missing_topic_permissions_are_reported(
         (None, Level.SKIPPED),
     ],
 )
-def test_missing_create_permission_is_reported(expected: Cluster | None, level: Level) -> None:
-    [last] = check_missing(Brokers(cluster=expected), [config().offset_topic])
-    assert (last.id, last.level, bool(last.fix)) == ("acls.cluster", level, level is Level.HINT)
-    assert ("offsets" if expected else LATE) in last.what
+def test_missing_create_permission_is_reported(cluster: Cluster | None, level: Level) -> None:
+    [finding] = check_missing(Brokers(cluster=cluster), [config().offset_topic])
+    assert (finding.id, finding.level, bool(finding.fix)) == ("acls.cluster", level, level is Level.HINT)
+    assert ("offsets" if cluster else TIMED_OUT) in finding.what
 
 
 def test_transactional_ids_are_listed_only_with_exactly_once_support() -> None:
     def fixes(worker: DistributedConfig) -> list[str]:
         findings = run_checks(Brokers(), worker)
-        return [each.fix for each in findings if (each.id, each.level) == ("acls.transactions", Level.HINT)]
+        return [
+            finding.fix
+            for finding in findings
+            if (finding.id, finding.level) == ("acls.transactions", Level.HINT)
+        ]
 
     assert fixes(config()) == []
     [preparing] = fixes(config(exactly_once_source_support="preparing"))
@@ -134,8 +138,8 @@ SETTINGS = {"bootstrap.servers": "b:9092"}
 GROUP_SETTINGS = {"bootstrap.servers": "b:9092", "client.id": "g-1"}
 
 
-class Answer:
-    """Description of a topic, a group or the cluster of two brokers, with operations."""
+class FakeDescription:
+    """A description of a topic, a group or a cluster of two brokers, with the authorized operations."""
 
     topic_id = "id"
     partitions = (SimpleNamespace(replicas=[1, 2], isr=[1]),)
@@ -146,49 +150,49 @@ class Answer:
 
 
 class FakeAdmin:
-    """Fake of librdkafka's admin client; every description returns the same error or operations."""
+    """A fake of librdkafka's admin client whose descriptions all return the same error or operations."""
 
-    answer: KafkaError | list[AclOperation] | None = None
+    response: KafkaError | list[AclOperation] | None = None
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         assert settings["bootstrap.servers"] == "b:9092"
 
     def describe_cluster(self, **options: Any) -> Future[Any]:
-        return self._answered(options)
+        return self._respond(options)
 
     def describe_topics(self, topics: Any, **options: Any) -> dict[str, Future[Any]]:
-        return {each: self._answered(options) for each in topics.topic_names}
+        return {name: self._respond(options) for name in topics.topic_names}
 
     def describe_configs(self, resources: Any, request_timeout: float) -> dict[Any, Future[Any]]:
         assert request_timeout == 2.0
-        done: Future[Any] = Future()
-        done.set_result({"cleanup.policy": SimpleNamespace(value="compact")})
-        return dict.fromkeys(resources, done)
+        future: Future[Any] = Future()
+        future.set_result({"cleanup.policy": SimpleNamespace(value="compact")})
+        return dict.fromkeys(resources, future)
 
     def describe_consumer_groups(self, groups: list[str], **options: Any) -> dict[str, Future[Any]]:
-        return {each: self._answered(options) for each in groups}
+        return {group: self._respond(options) for group in groups}
 
     def poll(self, timeout: float) -> int:
         return int(timeout)
 
-    def _answered(self, options: Mapping[str, Any]) -> Future[Any]:
+    def _respond(self, options: Mapping[str, Any]) -> Future[Any]:
         assert options == {"include_authorized_operations": True, "request_timeout": 2.0}
-        done: Future[Any] = Future()
-        if isinstance(self.answer, KafkaError):
-            done.set_exception(KafkaException(self.answer))
+        future: Future[Any] = Future()
+        if isinstance(self.response, KafkaError):
+            future.set_exception(KafkaException(self.response))
         else:
-            done.set_result(Answer(self.answer))
-        return done
+            future.set_result(FakeDescription(self.response))
+        return future
 
 
-def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None) -> TopicAdmin:
+def client(monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOperation] | None) -> TopicAdmin:
     monkeypatch.setattr(topics, "AdminClient", FakeAdmin)
-    monkeypatch.setattr(FakeAdmin, "answer", answer)
+    monkeypatch.setattr(FakeAdmin, "response", response)
     return TopicAdmin(SETTINGS, client_id="c", timeout_s=2.0)
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         ([AclOperation.READ, AclOperation.DESCRIBE], Permissions(frozenset({"READ", "DESCRIBE"}))),
         (None, Permissions()),
@@ -198,24 +202,24 @@ def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperati
     ],
 )
 def test_broker_responses_are_parsed_as_permissions(
-    monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, expected: Permissions
+    monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOperation] | None, expected: Permissions
 ) -> None:
-    admin = client(monkeypatch, answer)
-    described = describe_storage(admin, config().config_topic).description
+    admin = client(monkeypatch, response)
+    description = describe_storage(admin, config().config_topic).description
     reader = PermissionsReader(admin, GROUP_SETTINGS)
-    assert [parse_description(described), reader.read_group("g")] == [expected] * 2
-    if isinstance(answer, KafkaError):
+    assert [parse_description(description), reader.read_group("g")] == [expected] * 2
+    if isinstance(response, KafkaError):
         with pytest.raises(StoreError, match="Cannot look up the cluster"):
             reader.read_cluster()
     else:
-        assert described == TopicDescription("id", 1, 2, 1, expected.operations)
+        assert description == TopicDescription("id", 1, 2, 1, expected.operations)
         assert reader.read_cluster() == Cluster(2, expected.operations)
 
 
 class FakeGroups(permissions.WorkerGroups):
-    """Fake of kafka-python's admin client; returns an error code and operation codes."""
+    """A fake of kafka-python's admin client that returns an error code and operation codes."""
 
-    answer: tuple[int, set[int] | None] | Exception = (0, None)
+    response: tuple[int, set[int] | None] | Exception = (0, None)
     closed = 0
 
     def __init__(self, **options: Any) -> None:
@@ -223,11 +227,11 @@ class FakeGroups(permissions.WorkerGroups):
         assert (options["request_timeout_ms"], options["bootstrap_timeout_ms"]) == (2000, 2000)
 
     def describe_groups(self, groups: list[str]) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        code, bits = self.answer
+        if isinstance(self.response, Exception):
+            raise self.response
+        code, bits = self.response
         described_groups = [
-            SimpleNamespace(group_id=each, error_code=code, authorized_operations=bits) for each in groups
+            SimpleNamespace(group_id=group, error_code=code, authorized_operations=bits) for group in groups
         ]
         return self._describe_groups_process_response(SimpleNamespace(groups=described_groups))
 
@@ -236,16 +240,16 @@ class FakeGroups(permissions.WorkerGroups):
 
 
 @pytest.fixture
-def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
+def worker_group_reader(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
     """Return a reader of a group that librdkafka refuses to describe because it is a group of workers."""
-    admin = client(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - its name there
+    admin = client(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - librdkafka's name
     monkeypatch.setattr(permissions, "WorkerGroups", FakeGroups)
     monkeypatch.setattr(FakeGroups, "closed", 0)
     return PermissionsReader(admin, GROUP_SETTINGS)
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         ((0, {3, 8}), Permissions(frozenset({"READ", "DESCRIBE"}))),
         ((0, None), Permissions()),
@@ -256,9 +260,9 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
 )
 def test_worker_group_is_described_by_a_separate_request(
     monkeypatch: pytest.MonkeyPatch,
-    in_use: PermissionsReader,
-    answer: tuple[int, set[int] | None] | Exception,
+    worker_group_reader: PermissionsReader,
+    response: tuple[int, set[int] | None] | Exception,
     expected: Permissions,
 ) -> None:
-    monkeypatch.setattr(FakeGroups, "answer", answer)
-    assert (in_use.read_group("g"), FakeGroups.closed) == (expected, 1)
+    monkeypatch.setattr(FakeGroups, "response", response)
+    assert (worker_group_reader.read_group("g"), FakeGroups.closed) == (expected, 1)

@@ -1,4 +1,4 @@
-"""Jars in `plugin.path`: manifests, duplicate classes, unused libraries."""
+"""Tests for the checks of jars in `plugin.path`: manifests, duplicate classes, unused libraries."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MANIFEST = "META-INF/MANIFEST.MF"
 
 def pack(path: Path, files: dict[str, str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as opened:
+    with zipfile.ZipFile(path, "w") as jar:
         for name, text in files.items():
-            opened.writestr(name, text)
+            jar.writestr(name, text)
     return path
 
 
@@ -42,12 +42,12 @@ def catalog_entry(
 
 
 def check_levels(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[tuple[str, Level]]:
-    return [(each.id, each.level) for each in findings(path, catalog)]
+    return [(finding.id, finding.level) for finding in findings(path, catalog)]
 
 
 def findings(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[Finding]:
     results = [*check_jars([str(path)], catalog)]
-    assert all(bool(each.fix) == (each.level is not Level.OK) for each in results)
+    assert all(bool(result.fix) == (result.level is not Level.OK) for result in results)
     return results
 
 
@@ -63,9 +63,11 @@ def test_plugins_and_versions_are_read_from_manifests(
     tmp_path: Path, name: str, manifest: str, version: str
 ) -> None:
     text = "# a comment\n com.example.A # another\n\ncom.example.B\n"
-    place = pack(tmp_path / "p" / name, {SOURCE: text, MANIFEST: manifest}).parent
-    copies = read_plugin_jars([place]).copies
-    assert [(each.class_name, each.version, each.is_connector) for each in copies] == [
+    directory = pack(tmp_path / "p" / name, {SOURCE: text, MANIFEST: manifest}).parent
+    copies = read_plugin_jars([directory]).copies
+    assert [
+        (plugin_copy.class_name, plugin_copy.version, plugin_copy.is_connector) for plugin_copy in copies
+    ] == [
         ("com.example.A", version, True),
         ("com.example.B", version, True),
     ]

@@ -1,4 +1,4 @@
-"""Checks of a running worker over REST: Kraal's own API at a socket, and scripted Java responses."""
+"""Tests for checks of a running worker over REST: Kraal's own API at a socket, and scripted Java responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraal.doctor.running import check_running
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect, Said, connect
 
-ALL = "/connectors?expand=status&expand=info&expand=progress&traces=causes"
+CONNECTORS_PATH = "/connectors?expand=status&expand=info&expand=progress&traces=causes"
 W1, W2 = "w1:8083", "w2:8083"
 JAVA = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "c"}
 
@@ -34,11 +34,11 @@ def check_worker(url: str) -> list[Finding]:
 
 
 def levels(findings: list[Finding]) -> dict[str, Level]:
-    return {each.id: each.level for each in findings}
+    return {finding.id: finding.level for finding in findings}
 
 
 def single_finding(findings: Iterator[Finding] | list[Finding], check: str) -> Finding:
-    [finding] = [each for each in findings if each.id == check]
+    [finding] = [item for item in findings if item.id == check]
     return finding
 
 
@@ -52,21 +52,21 @@ def test_healthy_kraal_worker_receives_only_gets(worker: Connect) -> None:
         "connectors.failed": Level.OK,
         "connectors.stalled": Level.OK,
         "connectors.plugins": Level.OK,
-        "workers.reachable": Level.HINT,  # and the worker id is not an address
+        "workers.reachable": Level.HINT,  # the worker id is not an address
         "workers.versions": Level.OK,
     }
     assert "Kraal" in single_finding(findings, "worker.reachable").what
-    assert {each.method for each in worker.seen} == {"GET"}
+    assert {request.method for request in worker.seen} == {"GET"}
 
 
 def test_failed_components_are_named_with_causes(worker: Connect) -> None:
-    why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
-    down = [{"part": "plugins-jvm", "down_ms": 90_000, "why": why}]
+    cause = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
+    down = [{"part": "plugins-jvm", "down_ms": 90_000, "why": cause}]
     worker.script(
         "GET", "/health", Said(200, {"status": "healthy", "message": "Worker is ready.", "down": down})
     )
     finding = single_finding(check_worker(worker.url), "worker.parts")
-    assert (finding.level, finding.what) == (Level.WARNING, f"The worker's plugins-jvm is down: {why}")
+    assert (finding.level, finding.what) == (Level.WARNING, f"The worker's plugins-jvm is down: {cause}")
 
 
 def test_unreachable_worker_is_an_error() -> None:
@@ -78,7 +78,7 @@ def test_unreachable_worker_is_an_error() -> None:
 def test_java_worker_is_checked(worker: Connect) -> None:
     worker.script("GET", "/", Said(200, JAVA, {"Server": "Jetty(12.0.22)"}))
     worker.refuse("GET", "/health", 404, "HTTP 404 Not Found")
-    worker.script("GET", ALL, Said(200, {"a": connector(task(0))}))
+    worker.script("GET", CONNECTORS_PATH, Said(200, {"a": connector(task(0))}))
     findings = check_worker(worker.url)
     assert (
         single_finding(findings, "worker.reachable").what
@@ -103,20 +103,22 @@ def test_other_workers_are_queried_without_credentials(
     monkeypatch.setattr(running, "now_s", lambda: time.time() + 100)
     with connect() as other:
         netloc = other.url.removeprefix("http://")
-        worker.script("GET", ALL, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}))
+        worker.script(
+            "GET", CONNECTORS_PATH, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")})
+        )
         other.script("GET", "/", Said(200, JAVA | {"version": "4.2.0"}))
         findings = check_worker(worker.url.replace("//", "//me:hunter2@"))
-        assert [each.headers.get("authorization") for each in other.seen] == [None]
-    assert all("authorization" in each.headers for each in worker.seen)
-    assert [each.level for each in findings if each.id == "clock.worker"] == [Level.WARNING] * 2
-    silent = single_finding(findings, "workers.reachable")
-    assert (silent.level, "127.0.0.1:1" in silent.what) == (Level.HINT, True)
+        assert [request.headers.get("authorization") for request in other.seen] == [None]
+    assert all("authorization" in request.headers for request in worker.seen)
+    assert [finding.level for finding in findings if finding.id == "clock.worker"] == [Level.WARNING] * 2
+    unreachable = single_finding(findings, "workers.reachable")
+    assert (unreachable.level, "127.0.0.1:1" in unreachable.what) == (Level.HINT, True)
     differing = single_finding(findings, "workers.versions")
     assert (differing.level, other.url in differing.what) == (Level.WARNING, True)
-    assert "1 more did not report theirs" in differing.what
+    assert "1 more did not report a version" in differing.what
 
 
-# -- connectors and tasks, from the list ---------------------------------------------------------------------
+# -- connectors and tasks of a list response ------------------------------------------------------------------
 
 
 def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | None = None) -> dict[str, Any]:
@@ -124,31 +126,31 @@ def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | Non
 
 
 def connector(
-    *tasks: dict[str, Any], worker: str = W1, state: str = "RUNNING", **more: Any
+    *tasks: dict[str, Any], worker: str = W1, state: str = "RUNNING", **details: Any
 ) -> dict[str, Any]:
-    """Return a connector as in the list; `config`, `progress`, `trace`."""
-    config = more.pop("config", {"connector.class": FAKE_SOURCE})
+    """Return a connector as in the list response; `details` may contain `config`, `progress` and `trace`."""
+    config = details.pop("config", {"connector.class": FAKE_SOURCE})
     status = {
-        "connector": {"state": state, "worker_id": worker, "trace": more.pop("trace", None)},
+        "connector": {"state": state, "worker_id": worker, "trace": details.pop("trace", None)},
         "tasks": [*tasks],
     }
-    return {"status": status, "info": {"config": config}, **more}
+    return {"status": status, "info": {"config": config}, **details}
 
 
 def test_failures_have_root_causes_and_workers() -> None:
     trace = "org.example.Outer: no\n\tat a.b\nCaused by: java.io.IOException: disk full\n\tat c.d\n"
-    answers = {
+    connectors_by_name = {
         "my orders": connector(task(0), task(1, W2, "FAILED", trace), task(2, W1, "FAILED", "other")),
         "payments": connector(state="FAILED", trace="ConfigInvalid: no url"),
         "well": connector(task(0)),
     }
-    tasks, whole = connectors.check_failed(answers)
-    assert (tasks.level, whole.level) == (Level.ERROR, Level.ERROR)
-    assert tasks.what == (
+    task_finding, connector_finding = connectors.check_failed(connectors_by_name)
+    assert (task_finding.level, connector_finding.level) == (Level.ERROR, Level.ERROR)
+    assert task_finding.what == (
         "2 of 3 tasks of my orders have failed, 1 on w2:8083, 2 on w1:8083: java.io.IOException: disk full"
     )
-    assert tasks.fix == "Correct the cause, then: kraal restart 'my orders' --tasks --only-failed"
-    assert whole.what == "The connector payments has failed on w1:8083: ConfigInvalid: no url"
+    assert task_finding.fix == "Correct the cause, then: kraal restart 'my orders' --tasks --only-failed"
+    assert connector_finding.what == "The connector payments has failed on w1:8083: ConfigInvalid: no url"
 
 
 def test_stalled_tasks_are_reported() -> None:
@@ -161,7 +163,7 @@ def test_stalled_tasks_are_reported() -> None:
     assert finding.what == "Task 1 of a on w2:8083 has made no progress for 90 s"
 
 
-LISTED = [
+PLUGIN_LISTING = [
     {"class": "org.example.FileSourceConnector", "type": "source"},
     {"class": "org.example.JsonConverter", "type": "converter"},
     {"class": "org.example.Cast$Value", "type": "transformation"},
@@ -169,7 +171,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize(
-    ("config", "missing"),
+    ("config", "missing_plugin"),
     [
         ({"connector.class": "org.example.FileSourceConnector"}, ""),
         ({"connector.class": "FileSource", "value.converter": "Json"}, ""),
@@ -180,10 +182,13 @@ LISTED = [
         ({"connector.class": "FileSource", "predicates": "p", "predicates.p.type": "P"}, "P"),
     ],
 )
-def test_missing_plugins_of_connectors_are_reported(config: dict[str, str], missing: str) -> None:
-    [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, LISTED)
-    assert finding.level is (Level.WARNING if missing else Level.OK)
-    assert not missing or finding.what == f"http://w lacks the plugin {missing}, which is needed by a"
+def test_missing_plugins_of_connectors_are_reported(config: dict[str, str], missing_plugin: str) -> None:
+    [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, PLUGIN_LISTING)
+    assert finding.level is (Level.WARNING if missing_plugin else Level.OK)
+    assert (
+        not missing_plugin
+        or finding.what == f"http://w lacks the plugin {missing_plugin}, which is needed by a"
+    )
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -195,6 +200,6 @@ def test_only_the_running_worker_is_checked_without_a_file(worker: Connect) -> N
     result = CliRunner().invoke(main, ["doctor", "--url", worker.url, "-o", "json"])
     output = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert {each["area"] for each in output} == {"worker", "workers", "connectors", "clock"}
-    [failed] = [each for each in output if each["level"] == "error"]
+    assert {item["area"] for item in output} == {"worker", "workers", "connectors", "clock"}
+    [failed] = [item for item in output if item["level"] == "error"]
     assert "ValueError: no such row" in failed["what"]

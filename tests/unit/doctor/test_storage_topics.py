@@ -1,4 +1,4 @@
-"""Checks of internal topics, and their requests to brokers."""
+"""Tests for checks of internal topics, and for the requests that they send to brokers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC = InternalTopic(
 
 
 def levels(findings: Iterable[Finding]) -> dict[str, str]:
-    return {each.id: each.level for each in findings}
+    return {finding.id: finding.level for finding in findings}
 
 
 def storage(described: TopicDescription | StoreError, **settings: str) -> Storage:
@@ -61,8 +61,8 @@ def test_internal_topic_settings_are_checked(
 
 
 def test_missing_topic_without_automatic_creation_is_an_error_with_a_fix() -> None:
-    missing = storage(make_store_error(ErrorCode.UNKNOWN_TOPIC_OR_PART))
-    [finding] = check_topic(missing, single=True, creates_topics=False)
+    missing_topic = storage(make_store_error(ErrorCode.UNKNOWN_TOPIC_OR_PART))
+    [finding] = check_topic(missing_topic, single=True, creates_topics=False)
     assert finding.level is Level.ERROR
     assert "internal.topics.automatic.creation.enable=false" in finding.what
     assert "kraal topics create" in finding.fix
@@ -70,7 +70,7 @@ def test_missing_topic_without_automatic_creation_is_an_error_with_a_fix() -> No
 
 def test_wrong_cleanup_policy_has_a_fix() -> None:
     topic = storage(TopicDescription("id", 1, 3, 3), cleanup_policy="delete")
-    [finding] = [each for each in check_topic(topic, single=True) if each.id == "topics.cleanup"]
+    [finding] = [item for item in check_topic(topic, single=True) if item.id == "topics.cleanup"]
     assert "cleanup.policy=delete" in finding.what
     assert (
         "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name configs "
@@ -79,7 +79,7 @@ def test_wrong_cleanup_policy_has_a_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "in_sync", "needed", "words"),
+    ("replicas", "in_sync", "needed", "expected_text"),
     [
         (3, 2, "2", None),
         (2, 2, "3", "min.insync.replicas=3, but 2 replicas:"),
@@ -87,26 +87,28 @@ def test_wrong_cleanup_policy_has_a_fix() -> None:
         (3, 0, "", "0 in-sync replicas, but needs at least 1"),
     ],
 )
-def test_unwritable_topic_is_an_error(replicas: int, in_sync: int, needed: str, words: str | None) -> None:
+def test_unwritable_topic_is_an_error(
+    replicas: int, in_sync: int, needed: str, expected_text: str | None
+) -> None:
     topic = storage(TopicDescription("id", 1, replicas, in_sync), min_insync_replicas=needed)
-    findings = [each for each in check_topic(topic, single=True) if each.id == "topics.insync"]
-    assert [each.level for each in findings] == ([] if words is None else [Level.ERROR])
-    assert words is None or words in findings[0].what
-    assert all("configs" in each.what and each.fix for each in findings)
+    findings = [finding for finding in check_topic(topic, single=True) if finding.id == "topics.insync"]
+    assert [finding.level for finding in findings] == ([] if expected_text is None else [Level.ERROR])
+    assert expected_text is None or expected_text in findings[0].what
+    assert all("configs" in finding.what and finding.fix for finding in findings)
 
 
 @pytest.mark.parametrize(("brokers", "expected"), [(3, []), (2, ["has 2 brokers"]), (1, ["has 1 broker"])])
 def test_replicas_of_missing_topics_require_enough_brokers(brokers: int, expected: list[str]) -> None:
     findings = [*check_creation(Cluster(brokers), [TOPIC])]
-    assert [(each.id, each.level) for each in findings] == [("topics.replicas", Level.ERROR)] * len(expected)
-    for finding, words in zip(findings, expected, strict=True):
+    assert [(item.id, item.level) for item in findings] == [("topics.replicas", Level.ERROR)] * len(expected)
+    for finding, expected_text in zip(findings, expected, strict=True):
         assert "configs cannot be created with config.storage.replication.factor=3" in finding.what
-        assert finding.what.endswith(words)
+        assert finding.what.endswith(expected_text)
         assert f"set config.storage.replication.factor to at most {brokers}." in finding.fix
 
 
 class FakeBrokers:
-    """Brokers with two of the three topics, which count requests."""
+    """Fake brokers that have two of the three topics and count requests."""
 
     brokers = "b:9092"
     timeout_s = 1.0
@@ -140,7 +142,7 @@ class FakeBrokers:
 
 def test_every_request_is_sent_once_to_the_brokers() -> None:
     brokers = FakeBrokers()
-    results = [(each.id, each.level) for each in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
+    results = [(finding.id, finding.level) for finding in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
     assert results == [
         ("topics.exist", "ok"),
         ("topics.exist", "ok"),
@@ -159,10 +161,10 @@ def test_every_request_is_sent_once_to_the_brokers() -> None:
 
 
 def test_topics_are_skipped_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: object, **__: object) -> str:
+    def fail_to_connect(*_: object, **__: object) -> str:
         raise StoreError("no Kafka broker responds at 127.0.0.1:1: Connection refused")
 
-    monkeypatch.setattr(broker, "read_cluster_id", away)
+    monkeypatch.setattr(broker, "read_cluster_id", fail_to_connect)
     assert levels(check_kafka(Subject(config=WORKER))) == {
         "broker.reachable": "error",
         "topics.exist": "skipped",

@@ -139,8 +139,8 @@ def test_only_range_options_shorten_the_fetch_wait() -> None:
     settings = {"bootstrap.servers": "a:1"}
     assert client_options.range_options(settings, "g")["kafka.fetch.max.wait.ms"] == "5"
     assert "kafka.fetch.max.wait.ms" not in client_options.reader_options(settings, "g")
-    theirs = client_options.range_options({**settings, "fetch.max.wait.ms": "9"}, "g")
-    assert theirs["kafka.fetch.max.wait.ms"] == "9"
+    overridden = client_options.range_options({**settings, "fetch.max.wait.ms": "9"}, "g")
+    assert overridden["kafka.fetch.max.wait.ms"] == "9"
 
 
 def test_jaas_config_is_converted_to_username_and_password() -> None:

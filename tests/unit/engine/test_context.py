@@ -1,4 +1,4 @@
-"""The context of executors."""
+"""Tests for the context of executors."""
 
 from __future__ import annotations
 

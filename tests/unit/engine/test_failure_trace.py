@@ -41,46 +41,48 @@ def test_bridge_failures_are_recognized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "away"),
+    ("text", "is_retriable"),
     [
         pytest.param(
             "org.apache.kafka.common.errors.TimeoutException: Expiring 120 record(s) for lines-0:120000 ms has passed",
             True,
-            id="a producer whose delivery.timeout.ms is over",
+            id="delivery timeout of a producer",
         ),
         pytest.param(
             "java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 300000 milliseconds",
             True,
-            id="a reader that Spark gave up",
+            id="timeout of Spark's reader",
         ),
-        pytest.param("java.util.concurrent.TimeoutException: Futures timed out", False, id="another wait"),
+        pytest.param("java.util.concurrent.TimeoutException: Futures timed out", False, id="another timeout"),
         pytest.param(
             "org.apache.kafka.common.errors.RecordTooLargeException: The message is 5000 bytes",
             False,
-            id="its own",
+            id="too large record",
         ),
         pytest.param(
             "a line cannot be read as JSON: org.apache.kafka.common.errors.TimeoutException: x",
             False,
-            id="a record",
+            id="error text in a record",
         ),
     ],
 )
-def test_job_that_failed_because_of_unavailable_brokers_is_retriable(*, text: str, away: bool) -> None:
+def test_job_that_failed_because_of_unavailable_brokers_is_retriable(
+    *, text: str, is_retriable: bool
+) -> None:
     abort = (
         "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in "
         f"stage 1.0 (TID 1) (127.0.0.1 executor driver): {text}\n\tat somewhere"
     )
-    bridged = RuntimeError("an error occurred while calling o1.save")
-    vars(bridged)["java_exception"] = SimpleNamespace(getCause=lambda: None, toString=lambda: text)
-    for error in (RuntimeError(abort), bridged):
+    bridge_error = RuntimeError("an error occurred while calling o1.save")
+    vars(bridge_error)["java_exception"] = SimpleNamespace(getCause=lambda: None, toString=lambda: text)
+    for error in (RuntimeError(abort), bridge_error):
         failed = error
 
         def job() -> JobResult:
             raise failed  # noqa: B023 - called in the same iteration
 
         outcome = run_job(job)
-        assert isinstance(outcome, RetriableError) is away
+        assert isinstance(outcome, RetriableError) is is_retriable
         if isinstance(outcome, RetriableError):
             assert (str(outcome), outcome.__cause__) == (text, error)
         else:

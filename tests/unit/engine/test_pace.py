@@ -1,4 +1,4 @@
-"""The intervals and pauses between polls of a task."""
+"""Tests for the intervals and pauses between polls of a task."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_rate_decays_within_seconds() -> None:
 
 def test_task_with_its_own_interval_does_not_count_as_idle() -> None:
     bench = Bench()
-    own, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
+    configured, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
     for _ in range(2 * IDLE_POLLS):
-        own.set_polling(is_polling=True)
+        configured.set_polling(is_polling=True)
         shared.set_polling(is_polling=True)
-    assert (own.seconds, shared.seconds) == (0.02, 0.05), "a reopened task counts once"
+    assert (configured.seconds, shared.seconds) == (0.02, 0.05), "a reopened task counts once"
     for _ in range(2 * IDLE_POLLS - 1):
         IdleInterval(bench.pace, None, 0.05).set_polling(is_polling=True)
-    assert (own.seconds, shared.seconds) == (0.02, 2.0)
+    assert (configured.seconds, shared.seconds) == (0.02, 2.0)
     shared.set_polling(is_polling=False)
     shared.set_polling(is_polling=False)
     assert shared.seconds == (2 * IDLE_POLLS - 1) / IDLE_POLLS
@@ -153,28 +153,28 @@ def test_source_does_not_pause_after_equal_empty_or_large_batches(
 
 
 def _record_polls(polls: list[tuple[int | None, bool]]) -> PausePolicy:
-    gathering = PausePolicy()
+    policy = PausePolicy()
     for rows, small in polls:
-        gathering.record_poll(rows, small=small)
-    return gathering
+        policy.record_poll(rows, small=small)
+    return policy
 
 
 def test_failed_probes_make_further_probes_rare() -> None:
-    gathering = PausePolicy()
-    at_once = 0
+    policy = PausePolicy()
+    probes = 0
     for _ in range(1000):
-        gathering.record_poll(5, small=True)
-        if not gathering.should_pause:
-            at_once += 1
-            gathering.record_poll(None)
-    assert at_once == 1000 // (MAX_IGNORED + 2) + 3
+        policy.record_poll(5, small=True)
+        if not policy.should_pause:
+            probes += 1
+            policy.record_poll(None)
+    assert probes == 1000 // (MAX_IGNORED + 2) + 3
 
 
 def test_source_with_fixed_batch_size_is_polled_without_pauses() -> None:
-    gathering = PausePolicy()
-    gathering.record_poll(100, small=True)
+    policy = PausePolicy()
+    policy.record_poll(100, small=True)
     for _ in range(50):
-        gathering.record_poll(100, small=True)
-        assert not gathering.should_pause
-    gathering.record_poll(37, small=True)
-    assert gathering.should_pause
+        policy.record_poll(100, small=True)
+        assert not policy.should_pause
+    policy.record_poll(37, small=True)
+    assert policy.should_pause

@@ -1,4 +1,4 @@
-"""Polls of tasks that may not read, because their config or target state has changed."""
+"""Tests for polls of tasks that may not read, because their config or target state has changed."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ class Numbers(SourceTask):
     def __init__(self) -> None:
         self.polls = 0
         self.rests = 0
-        self.during: Callable[[], None] = lambda: None
-        self.reads_on = False
+        self.on_poll: Callable[[], None] = lambda: None
+        self.reads_continuously = False
 
     @property
     @override
     def runs_on(self) -> bool:
-        return self.reads_on
+        return self.reads_continuously
 
     @override
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
-        """Do nothing."""
+        """No-op."""
 
     @override
     def poll(self) -> SourceBatch:
         self.polls += 1
-        self.during()
+        self.on_poll()
         return SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t")
 
     @override
@@ -118,18 +118,18 @@ def test_source_that_may_not_read_is_not_polled() -> None:
 def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     permission = Permission()
     source = Source(permission)
-    source.plugin.during = lambda: setattr(permission, "may_read", False)
+    source.plugin.on_poll = lambda: setattr(permission, "may_read", False)
     assert source.numbers() == []
     assert source.numbers() == []
     permission.may_read = True
-    source.plugin.during = lambda: None
+    source.plugin.on_poll = lambda: None
     assert source.numbers() == [1], "no record is lost"
     assert source.numbers() == [2]
 
 
 def test_continuous_source_that_may_not_read_is_suspended() -> None:
     source = Source(Permission(may_read=False))
-    source.plugin.reads_on = True
+    source.plugin.reads_continuously = True
     _launch(source.poll(requested=True))
     assert (source.plugin.polls, source.plugin.rests) == (0, 1)
 
@@ -165,7 +165,7 @@ def test_stream_that_may_not_read_ends_its_query() -> None:
 class Member:
     """A group member without records."""
 
-    is_reading, changed, takes = True, False, True
+    is_reading, changed = True, False
     pattern: Any = None
 
     def __init__(self) -> None:

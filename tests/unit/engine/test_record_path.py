@@ -1,4 +1,4 @@
-"""The choice of the record path, and a converter without column form."""
+"""Tests for the choice of the record path, and for converters without a column form."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
     plugins = Registry.load()
     task = TaskId(ConnectorName("c"), 0)
     spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
-    means: Any = SimpleNamespace(plugins=plugins, worker=worker, chains=lambda _: Chain())
-    path = record_path(means, spec, make_converters(plugins, worker, spec))
+    context: Any = SimpleNamespace(plugins=plugins, worker=worker, chains=lambda _: Chain())
+    path = record_path(context, spec, make_converters(plugins, worker, spec))
     return None if path.why is None else path.steps
 
 
@@ -44,13 +44,13 @@ def test_converter_without_column_form_requires_the_record_path(part: str) -> No
     worker = {"key.converter": TEXT, "value.converter": TEXT}
     config = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
     assert steps(worker, {}) is None
-    steps_ = steps(worker, config)
-    assert steps_ is not None
-    assert getattr(steps_, f"{part}_class") == AVRO
+    record_steps = steps(worker, config)
+    assert record_steps is not None
+    assert getattr(record_steps, f"{part}_class") == AVRO
 
 
 @pytest.mark.parametrize(
-    ("value_converter", "data", "refused"),
+    ("value_converter", "data", "error"),
     [
         ("Avro", b"\x02a", "Cannot decode a record of topic t as Avro"),
         (PROTOBUF, b"\0\x0a\x01a", "Cannot decode a record of topic t as Protobuf"),
@@ -61,16 +61,16 @@ def test_converter_without_column_form_requires_the_record_path(part: str) -> No
         ),
     ],
 )
-def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data: bytes, refused: str) -> None:
+def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data: bytes, error: str) -> None:
     with schema_registry() as registry:
         worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
         worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
-        steps_ = steps(worker, {"errors.log.enable": "true"})
-        assert steps_ is not None
-        out = SourcePass(steps=steps_, topic="t", key_schema=STRING, value_schema=ORDER)
-        sent: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - trusted bytes
+        record_steps = steps(worker, {"errors.log.enable": "true"})
+        assert record_steps is not None
+        out = SourcePass(steps=record_steps, topic="t", key_schema=STRING, value_schema=ORDER)
+        source_copy: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - trusted bytes
         table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
-        output = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
+        output = pa.Table.from_batches(list(source_copy(table.to_batches())), source_pass.OUT)
         row = output.to_pylist()[0]
         assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1" + data)
         raw = pa.table(
@@ -85,7 +85,7 @@ def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data:
                 "value": pa.array([row["value"], b"{}"]),
             }
         )
-        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=steps_, value_form="json")))  # noqa: S301 - as above
-        rows = pa.Table.from_batches(list(one(raw.to_batches())), sink_pass.OUT).to_pylist()
+        sink_copy: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=record_steps, value_form="json")))  # noqa: S301 - as above
+        rows = pa.Table.from_batches(list(sink_copy(raw.to_batches())), sink_pass.OUT).to_pylist()
         assert rows[0]["value"] == b'{"id":"a"}'
-        assert f"{refused}: expected magic byte 0" in rows[-1]["note"]
+        assert f"{error}: expected magic byte 0" in rows[-1]["note"]

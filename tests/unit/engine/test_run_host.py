@@ -1,4 +1,4 @@
-"""The poll timer of a run."""
+"""Tests for the poll timer of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kraal.engine.thread_pool import WORKER_OWNER
 
 
 class Bench:
-    """A poll timer with manual calls; records the numbers of its polls."""
+    """A poll timer with manual calls, and the numbers of its polls."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
-        self.polled: list[int] = []
+        self.numbers: list[int] = []
         poller = SimpleNamespace(
             call_soon=lambda function, _: self.calls.append(function),
             call_at_interval=lambda _, function, __: self.calls.append(function),
@@ -26,7 +26,7 @@ class Bench:
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
         assert not wait
-        self.polled.append(number)
+        self.numbers.append(number)
         return True
 
 
@@ -36,8 +36,8 @@ def test_timer_polls_only_at_the_latest_time() -> None:
     bench.timer.set(0.1, together=True)
     bench.timer.set(60.0)
     assert [call() for call in bench.calls] == [False, False, True]
-    assert len(bench.polled) == 1
-    assert bench.timer.is_current(bench.polled[0])
+    assert len(bench.numbers) == 1
+    assert bench.timer.is_current(bench.numbers[0])
 
 
 def test_replacing_the_time_during_a_poll_makes_it_stale() -> None:
@@ -45,7 +45,7 @@ def test_replacing_the_time_during_a_poll_makes_it_stale() -> None:
     bench.timer.set(0.0)
     bench.calls[0]()
     bench.timer.set(0.0)
-    assert not bench.timer.is_current(bench.polled[0])
+    assert not bench.timer.is_current(bench.numbers[0])
 
 
 def test_cancelled_timer_does_not_poll() -> None:
@@ -53,4 +53,4 @@ def test_cancelled_timer_does_not_poll() -> None:
     bench.timer.set(0.1, together=True)
     bench.timer.cancel()
     assert bench.calls[0]() is False
-    assert bench.polled == []
+    assert bench.numbers == []

@@ -1,4 +1,4 @@
-"""The events of a run that retries polls and jobs: one for each retry, so that retries can be counted."""
+"""Tests for the events of a run that retries polls and jobs: one event for each retry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={})
 
 
-SOURCE_AWAY, SINK_AWAY = "the source is away", "the sink is away"
+SOURCE_ERROR, SINK_ERROR = "the source is unavailable", "the sink is unavailable"
 
 
 @dataclass
@@ -65,7 +65,7 @@ class FlakyExecutor:
         self.during()
         self.polls -= 1
         if self.polls >= 0:
-            raise RetriableError(SOURCE_AWAY)
+            raise RetriableError(SOURCE_ERROR)
         return lambda done: done(self._job())
 
     def _job(self) -> BatchDone | StillWriting | BaseException:
@@ -73,7 +73,7 @@ class FlakyExecutor:
             self.checks -= 1
             return STILL_WRITING
         self.jobs -= 1
-        return DONE if self.jobs < 0 else RetriableError(SINK_AWAY)
+        return DONE if self.jobs < 0 else RetriableError(SINK_ERROR)
 
     def wait(self) -> None:
         pass
@@ -139,32 +139,32 @@ def collect_events(host: Threads, work: FlakyExecutor) -> list[RunEvent]:
     return events
 
 
-def test_logs_every_retried_poll(host: Threads) -> None:
-    again = Waiting("Retrying poll: the source is away", retry=True)
-    assert collect_events(host, FlakyExecutor(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
+def test_each_retried_poll_reports_an_event(host: Threads) -> None:
+    retry = Waiting("Retrying poll: the source is unavailable", retry=True)
+    assert collect_events(host, FlakyExecutor(polls=3)) == [Opened(version="1.0"), retry, retry, retry, DONE]
 
 
-def test_logs_every_retried_job(host: Threads) -> None:
-    again = Waiting("Retrying batch 1: the sink is away", retry=True)
-    assert collect_events(host, FlakyExecutor(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
+def test_each_retried_job_reports_an_event(host: Threads) -> None:
+    retry = Waiting("Retrying batch 1: the sink is unavailable", retry=True)
+    assert collect_events(host, FlakyExecutor(jobs=2)) == [Opened(version="1.0"), retry, retry, DONE]
 
 
 def test_job_is_retried_only_with_a_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    leased, work = threading.Event(), FlakyExecutor(jobs=1)
-    leased.set()
-    work.during = leased.clear
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
+    lease_event, work = threading.Event(), FlakyExecutor(jobs=1)
+    lease_event.set()
+    work.during = lease_event.clear
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
     run.start()
     run.next()
     assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
-        Waiting("Retrying batch 1: the sink is away", retry=True),
+        Waiting("Retrying batch 1: the sink is unavailable", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert work.jobs == 0, "it ran once"
-    leased.set()
+    lease_event.set()
     assert queued.get(timeout=10) == DONE
     run.cancel()
 
@@ -211,52 +211,52 @@ def test_job_is_interrupted_without_a_lease_and_retried_with_a_new_one(
 ) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
-    leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
+    lease_event, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
+    lease_event.set()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
-    leased.clear()
+    lease_event.clear()
     assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("Retrying batch 1: this worker's lease has expired", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
-    leased.set()
+    lease_event.set()
     assert queued.get(timeout=10) == DONE
     run.cancel()
 
 
 def test_batch_written_despite_an_interrupt_is_reported(host: Threads) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    leased, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
-    leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
+    lease_event, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
+    lease_event.set()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
-    leased.clear()
+    lease_event.clear()
     assert [queued.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()
 
 
 def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: Threads) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    looked = threading.Semaphore(0)
+    lease_checks = threading.Semaphore(0)
     work = Stuck(interruptible=False, ends_with=RuntimeError("no"))
 
     def lease() -> bool:
-        looked.release()
+        lease_checks.release()
         return not work.begun.is_set()
 
     run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
-    while looked.acquire(blocking=False):
+    while lease_checks.acquire(blocking=False):
         pass
-    assert looked.acquire(timeout=10), "it checked while the job was running"
+    assert lease_checks.acquire(timeout=10), "it checked while the job was running"
     work.ended.set()
     assert queued.get(timeout=10) == Opened(version="1.0")
     failed = queued.get(timeout=10)
@@ -271,8 +271,8 @@ def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: Thre
     work.during = run.hold
     run.start()
     run.next()
-    again = Waiting("Retrying poll: the source is away", retry=True)
-    assert [queued.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
+    retry = Waiting("Retrying poll: the source is unavailable", retry=True)
+    assert [queued.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), retry, Held()]
     run.cancel()
 
 
@@ -294,21 +294,21 @@ class StepRecorder:
 @pytest.mark.parametrize(
     ("work", "steps"),
     [
-        pytest.param(FlakyExecutor(), ["poll", "batch", False], id="a batch"),
+        pytest.param(FlakyExecutor(), ["poll", "batch", False], id="batch"),
         pytest.param(
             FlakyExecutor(polls=2),
-            ["poll", SOURCE_AWAY, "poll", SOURCE_AWAY, "poll", "batch", False],
-            id="what is tried again is the same step",
+            ["poll", SOURCE_ERROR, "poll", SOURCE_ERROR, "poll", "batch", False],
+            id="retried polls are one step",
         ),
         pytest.param(
             FlakyExecutor(jobs=2),
-            ["poll", "batch", SINK_AWAY, SINK_AWAY, False],
-            id="a job that is tried again",
+            ["poll", "batch", SINK_ERROR, SINK_ERROR, False],
+            id="retried job",
         ),
         pytest.param(
             FlakyExecutor(checks=2),
             ["poll", "batch", "", "batch", "", "batch", False],
-            id="continuous writing without progress is one step",
+            id="checks without progress are one step",
         ),
     ],
 )

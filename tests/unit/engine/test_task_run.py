@@ -1,4 +1,4 @@
-"""A run that is to stop while it waits for a batch, and while it writes one."""
+"""Tests for a run that is requested to stop while it waits for a batch, or while it writes one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Source:
 
 @dataclass
 class Host:
-    """A host with threads of its own and Spark up."""
+    """A host with its own threads and a running Spark."""
 
     pool: Pool = field(default_factory=lambda: Pool(1, "test"))
     poller: TimerThread = field(default_factory=TimerThread)

@@ -1,4 +1,4 @@
-"""Calls that do not return: their threads are replaced, up to a limit, and late results are dropped."""
+"""Tests for calls that do not return: threads are replaced up to a limit, and late results are dropped."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ WAIT_S = 30.0
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 
 
-def until(true: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_S
-    while not true():
+    while not condition():
         assert time.monotonic() < end, "timed out"
         threading.Event().wait(0.005)
 
@@ -41,8 +41,8 @@ class BlockingExecutor:
     """An executor of which one method blocks until it is released; its jobs run on the host's pool."""
 
     where: str = ""
-    let_go: threading.Event = field(default_factory=threading.Event)
-    here: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+    entered: threading.Event = field(default_factory=threading.Event)
     closed: list[str] = field(default_factory=list)
     submit: Callable[[Callable[[], None]], None] | None = None
     error: Exception | None = None
@@ -55,8 +55,8 @@ class BlockingExecutor:
 
     def call_plugin(self, what: str) -> None:
         if what == self.where:
-            self.here.set()
-            self.let_go.wait()
+            self.entered.set()
+            self.release.wait()
 
     def open(self) -> str | None:
         self.call_plugin("open")
@@ -100,12 +100,12 @@ class Bench:
 
     host: Threads
     events_by_name: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
-    works: list[BlockingExecutor] = field(default_factory=list)
+    executors: list[BlockingExecutor] = field(default_factory=list)
 
     def run(self, name: str, work: BlockingExecutor) -> TaskRun:
         owner = Owner(f"{name}-0")
         work.submit = self.host.pool.share_for(owner).submit
-        self.works.append(work)
+        self.executors.append(work)
         events = self.events_by_name[name] = queue.SimpleQueue()
         spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
         run = TaskRun(self.host, owner, spec, lambda: work, events.put)
@@ -123,7 +123,7 @@ class Bench:
         if where == "close":
             assert self.next_event(name) == Opened(version="1.0")
         else:
-            assert work.here.wait(WAIT_S)
+            assert work.entered.wait(WAIT_S)
         run.cancel()
         while self.next_event(name) != Stopped(clean=False):
             pass
@@ -137,8 +137,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     threads = Threads()
     bench = Bench(threads)
     yield bench
-    for work in bench.works:
-        work.let_go.set()
+    for work in bench.executors:
+        work.release.set()
     threads.poller.close(5.0)
     threads.pool.close(5.0)
 
@@ -153,8 +153,8 @@ def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(bench: Bench, 
 @pytest.mark.parametrize("where", ["open", "job", "poll"])
 def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(bench: Bench, where: str) -> None:
     work = bench.start_stuck_run("stuck", where)
-    work.let_go.set()
-    until(lambda: len(work.closed) == 1)
+    work.release.set()
+    wait_until(lambda: len(work.closed) == 1)
     bench.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
     assert bench.events_by_name["stuck"].empty(), "its end was reported once, and was the last report"
@@ -164,9 +164,9 @@ def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(bench
 def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) -> None:
     work = bench.start_stuck_run("stuck", "open")
     assert [call.owner for call in bench.host.pool.state().stuck] == ["stuck-0"]
-    work.let_go.set()
-    until(lambda: bench.host.pool.state().stuck == ())
-    until(lambda: not any(each.name == "test-0" for each in threading.enumerate()))
+    work.release.set()
+    wait_until(lambda: bench.host.pool.state().stuck == ())
+    wait_until(lambda: not any(each.name == "test-0" for each in threading.enumerate()))
     assert work.closed in ([], ["test-1"])
 
 
@@ -175,9 +175,9 @@ def test_log_contains_the_task_and_stack_of_a_stuck_call(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         bench.start_stuck_run("stuck", "open")
-    [events] = [each.getMessage() for each in caplog.records if "Abandoning thread" in each.getMessage()]
-    assert events.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
-    assert "in call_plugin\n" in events
+    [message] = [text for text in caplog.messages if "Abandoning thread" in text]
+    assert message.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
+    assert "in call_plugin\n" in message
 
 
 def test_failure_is_reported_although_the_plugin_hangs_in_stop(bench: Bench) -> None:
@@ -199,23 +199,23 @@ def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Ben
         run.cancel()
     for name in names:
         assert bench.next_event(name) == Stopped(clean=False)
-    until(lambda: bench.host.pool.state().is_exhausted)
-    bench.works[0].let_go.set()
-    until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.works[2].closed)
-    for work in bench.works:
-        work.let_go.set()
+    wait_until(lambda: bench.host.pool.state().is_exhausted)
+    bench.executors[0].release.set()
+    wait_until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.executors[2].closed)
+    for work in bench.executors:
+        work.release.set()
     bench.run("next", BlockingExecutor())
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    until(lambda: bench.host.pool.state().stuck == ())
+    wait_until(lambda: bench.host.pool.state().stuck == ())
 
 
 def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
-    pool, works = Pool(2, "few"), [threading.Event() for _ in range(4)]
+    pool, releases = Pool(2, "few"), [threading.Event() for _ in range(4)]
     began: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def hang(number: int) -> None:
         began.put(number)
-        works[number].wait()
+        releases[number].wait()
 
     before = time.time()
     for number in range(4):
@@ -227,58 +227,58 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
         pool.abandon(owner)
     state = pool.state()
     assert state.is_exhausted
-    assert (state.name, state.most) == ("few", 4)
+    assert (state.name, state.max_threads) == ("few", 4)
     assert [call.owner for call in state.stuck] == ["task-0", "task-1", "task-2", "task-3"]
     assert before <= state.stuck[0].since_s <= time.time()
     assert sum(each.name.startswith("few-") for each in threading.enumerate()) == 4
     ran = threading.Event()
     pool.submit(ran.set)
     assert not ran.is_set()
-    works[0].set()
+    releases[0].set()
     assert ran.wait(WAIT_S)
     assert not pool.state().is_exhausted
-    for work in works:
-        work.set()
+    for release in releases:
+        release.set()
     pool.close(5.0)
 
 
 def test_abandoning_an_owner_does_not_affect_other_owners() -> None:
-    pool, let_go, here = Pool(1, "one"), threading.Event(), threading.Event()
+    pool, release, entered = Pool(1, "one"), threading.Event(), threading.Event()
 
     def work() -> None:
-        here.set()
-        let_go.wait()
+        entered.set()
+        release.wait()
 
     pool.submit(work, Owner("task-0"))
-    assert here.wait(WAIT_S)
+    assert entered.wait(WAIT_S)
     pool.abandon(Owner("task-0"))  # an earlier run of the same task
     assert pool.state().stuck == ()
-    let_go.set()
+    release.set()
     pool.close(5.0)
 
 
 def test_stuck_polls_use_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
     monkeypatch.setattr(poller_module, "MAX_THREADS", 2)
-    poller, let_go, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
+    poller, release, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
 
     def poll() -> None:
         began.release()
-        let_go.wait()
+        release.wait()
 
     for number in range(2):
         poller.call_soon(poll, Owner(f"task-{number}"))
         assert began.acquire(timeout=WAIT_S)
-        until(lambda number=number: len(poller.state().stuck) > number)  # type: ignore[misc]
+        wait_until(lambda number=number: len(poller.state().stuck) > number)  # type: ignore[misc]
     assert poller.state().is_exhausted
     assert [call.owner for call in poller.state().stuck] == ["task-0", "task-1"]
     ran = threading.Event()
     poller.call_soon(ran.set)
     assert sum(each.name == "timers" for each in threading.enumerate()) == 2
-    let_go.set()
+    release.set()
     assert ran.wait(WAIT_S)
-    until(lambda: poller.state().stuck == ())
-    until(lambda: sum(each.name == "timers" for each in threading.enumerate()) == 1)
+    wait_until(lambda: poller.state().stuck == ())
+    wait_until(lambda: sum(each.name == "timers" for each in threading.enumerate()) == 1)
     poller.close(5.0)
 
 
@@ -292,6 +292,6 @@ def test_garbage_collection_is_disabled_while_frames_are_read(monkeypatch: pytes
         return real()
 
     monkeypatch.setattr(sys, "_current_frames", frames)
-    assert "test_no_garbage" in describe_stack(threading.current_thread())
+    assert "test_garbage_collection_is_disabled" in describe_stack(threading.current_thread())
     assert seen == [False]
     assert gc.isenabled()

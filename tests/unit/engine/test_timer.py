@@ -1,4 +1,4 @@
-"""The timer thread: periodic calls at common times, even while a call hangs."""
+"""Tests for the timer thread: periodic calls at common times, even while a call hangs."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def test_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread)
 
 def test_stuck_call_does_not_block_calls_due_at_the_same_time(timer: TimerThread) -> None:
     calls: queue.SimpleQueue[int] = queue.SimpleQueue()
-    let_go = threading.Event()
+    release = threading.Event()
 
     def call(number: int) -> bool:
         if number == 1:
-            let_go.wait()
+            release.wait()
         calls.put(number)
         return False
 
     for number in range(4):
         timer.call_at_interval(0.2, lambda number=number: call(number))  # type: ignore[misc]
     assert [calls.get(timeout=WAIT_S) for _ in range(3)] == [0, 2, 3]
-    let_go.set()
+    release.set()
     assert calls.get(timeout=WAIT_S) == 1
 
 

@@ -1,4 +1,4 @@
-"""Threads that wait for records."""
+"""Tests for threads that wait for records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that require Spark before it is up."""
+"""Tests for batches that require Spark before it is up."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ STARTING = "Spark is starting"
 TIMEOUT_S = 10.0
 
 
-class Stage(Threads):
+class SparkHost(Threads):
     """A host with a simulated Spark."""
 
-    missing: str | None = STARTING
-    ended: str | None = None
+    unavailable_reason: str | None = STARTING
+    end_reason: str | None = None
 
     @override
     def spark_unavailable_reason(self) -> str | None:
-        return self.missing
+        return self.unavailable_reason
 
     @override
     def await_at_open(self) -> str | None:
-        return self.ended
+        return self.end_reason
 
 
 class NeedsSpark(FlakyExecutor):
     """An executor whose batch requires Spark."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, host: SparkHost) -> None:
         super().__init__()
-        self._stage = stage
+        self._host = host
         self.launched: queue.SimpleQueue[Callable[[JobResult], None]] = queue.SimpleQueue()
 
     @override
@@ -47,41 +47,41 @@ class NeedsSpark(FlakyExecutor):
         del requested
 
         def launch(done: Callable[[JobResult], None]) -> None:
-            missing = self._stage.missing
+            reason = self._host.unavailable_reason
             self.launched.put(done)
-            done(DONE if missing is None else SparkUnavailable(missing))
+            done(DONE if reason is None else SparkUnavailable(reason))
 
         return launch
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    stage = Stage()
-    yield stage
-    stage.poller.close(1.0)
-    stage.waiters.close()
-    stage.pool.close(1.0)
+def host() -> Iterator[SparkHost]:
+    host = SparkHost()
+    yield host
+    host.poller.close(1.0)
+    host.waiters.close()
+    host.pool.close(1.0)
 
 
-def start_run(stage: Stage) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEvent]]:
+def start_run(host: SparkHost) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEvent]]:
     """Return a run with a requested batch."""
     events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    work = NeedsSpark(stage)
-    run = TaskRun(stage, Owner("c-0"), SPEC, lambda: work, events.put)
+    work = NeedsSpark(host)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, events.put)
     run.start()
     run.next()
     return run, work, events
 
 
-def test_run_opens_without_spark_and_its_batch_waits_for_it(stage: Stage) -> None:
-    run, work, events = start_run(stage)
+def test_run_opens_without_spark_and_its_batch_waits_for_it(host: SparkHost) -> None:
+    run, work, events = start_run(host)
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == Waiting(STARTING)
     run.on_spark_unavailable("Failed to start Spark, retrying: no memory", lost=False)
     assert events.get(timeout=TIMEOUT_S) == Waiting(
         "Failed to start Spark, retrying: no memory", engine_failed=True
     )
-    stage.missing = None
+    host.unavailable_reason = None
     run.on_spark_ready()
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == DONE
@@ -89,28 +89,28 @@ def test_run_opens_without_spark_and_its_batch_waits_for_it(stage: Stage) -> Non
     run.cancel()
 
 
-def test_batch_waiting_for_spark_does_not_delay_a_stop(stage: Stage) -> None:
-    run, _, events = start_run(stage)
+def test_batch_waiting_for_spark_does_not_delay_a_stop(host: SparkHost) -> None:
+    run, _, events = start_run(host)
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), Waiting(STARTING)]
     run.stop()
     assert events.get(timeout=TIMEOUT_S) == Stopped(clean=False)
-    stage.missing = None
+    host.unavailable_reason = None
     run.on_spark_ready()
     assert events.empty()
 
 
-def test_loss_of_spark_fails_a_run_whose_batch_waits_for_it(stage: Stage) -> None:
-    run, _, events = start_run(stage)
+def test_loss_of_spark_fails_a_run_whose_batch_waits_for_it(host: SparkHost) -> None:
+    run, _, events = start_run(host)
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), Waiting(STARTING)]
     run.on_spark_unavailable("Spark's JVM ended", lost=True)
     assert events.get(timeout=TIMEOUT_S) == Failed(trace="Spark's JVM ended", engine_lost=True)
 
 
-def test_run_waits_to_open_after_spark_has_ended(stage: Stage) -> None:
-    stage.ended = "Spark's JVM ended; restarting it"
-    run, _, events = start_run(stage)
-    assert events.get(timeout=TIMEOUT_S) == Waiting(stage.ended)
-    stage.missing = stage.ended = None
+def test_run_waits_to_open_after_spark_has_ended(host: SparkHost) -> None:
+    host.end_reason = "Spark's JVM ended; restarting it"
+    run, _, events = start_run(host)
+    assert events.get(timeout=TIMEOUT_S) == Waiting(host.end_reason)
+    host.unavailable_reason = host.end_reason = None
     run.on_spark_ready()
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()

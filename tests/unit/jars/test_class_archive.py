@@ -1,4 +1,4 @@
-"""The path of the class archive."""
+"""Tests for the path of the class archive."""
 
 from __future__ import annotations
 

@@ -20,14 +20,16 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     java = write_program(tmp_path / "java", script)
     monkeypatch.setattr(ivy, "find_java", lambda: java)
     monkeypatch.setattr(ivy, "_find_ivy_jar", lambda: tmp_path / "ivy.jar")
-    seen: list[tuple[int, int]] = []
-    wanted = [Coordinates("org", "name", "1")]
-    ivy.retrieve(wanted, tmp_path, transitive=False, progress=lambda *counts: seen.append(counts))
-    return seen
+    progress_reports: list[tuple[int, int]] = []
+    coordinates = [Coordinates("org", "name", "1")]
+    ivy.retrieve(
+        coordinates, tmp_path, transitive=False, progress=lambda *counts: progress_reports.append(counts)
+    )
+    return progress_reports
 
 
 @pytest.mark.parametrize(
-    ("output", "sentence", "missing"),
+    ("output", "sentence", "missing_modules"),
     [
         pytest.param(
             "module not found: org#name;1\nHost repository not found. url=x",
@@ -39,24 +41,30 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             "module not found: org#name;1\n:: org#name;1: not found",
             "Failed to download org:name:1: not found in the Maven repository.",
             ("org:name:1",),
-            id="no such module",
+            id="unknown module",
         ),
-        pytest.param("", "Failed to download the jars: Ivy reported: nothing", (), id="no word"),
+        pytest.param("", "Failed to download the jars: Ivy reported: nothing", (), id="no output"),
     ],
 )
 def test_failure_is_described_in_one_sentence(
-    output: str, sentence: str, missing: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: str,
+    sentence: str,
+    missing_modules: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(JarsUnavailable) as caught:
         retrieve_with(f"cat <<'end'\n{output}\nend\nexit 1", tmp_path, monkeypatch)
-    assert (str(caught.value), caught.value.missing) == (sentence, missing)
+    assert (str(caught.value), caught.value.missing) == (sentence, missing_modules)
 
 
 def test_progress_counts_resolved_and_downloaded_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = retrieve_with(r"printf '\tfound a\n\tfound b\n\t[SUCCESSFUL ] a\n'", tmp_path, monkeypatch)
-    assert seen[-1] == (2, 1)
+    progress_reports = retrieve_with(
+        r"printf '\tfound a\n\tfound b\n\t[SUCCESSFUL ] a\n'", tmp_path, monkeypatch
+    )
+    assert progress_reports[-1] == (2, 1)
 
 
 def test_stalled_ivy_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,27 +11,27 @@ from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LockedJar, ensure, ensure_locked, parse_lock, verify_checksum
 
-SUM = "ab" * 32
+CHECKSUM = "ab" * 32
 CONTENT = b"a jar"
-GOOD = hashlib.sha256(CONTENT).hexdigest()
+CONTENT_SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Repository:
-    """Replaces Ivy: has every jar, all with the same content, and counts requests."""
+    """A replacement of Ivy that has every jar, all with the same content, and records requests."""
 
     def __init__(self, content: bytes = CONTENT) -> None:
         self.content = content
         self.requests: list[str] = []
 
     def retrieve(
-        self, wanted: list[Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
+        self, modules: list[Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
     ) -> list[Path]:
         assert not transitive
-        self.requests += [coordinates.name for coordinates in wanted]
+        self.requests += [coordinates.name for coordinates in modules]
         (into / "jars").mkdir()
-        for coordinates in wanted:
+        for coordinates in modules:
             (into / "jars" / coordinates.file_name).write_bytes(self.content)
-        progress(len(wanted), len(wanted))
+        progress(len(modules), len(modules))
         return sorted((into / "jars").iterdir())
 
 
@@ -42,24 +42,24 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
     return fake
 
 
-def lock_jars(*names: str, sha256: str = GOOD) -> list[LockedJar]:
+def lock_jars(*names: str, sha256: str = CONTENT_SHA256) -> list[LockedJar]:
     return [LockedJar("g", Coordinates("org", name, "1"), sha256) for name in names]
 
 
 def test_lock_is_parsed_by_group_in_order() -> None:
-    groups = parse_lock(f"# comment\n\nb x:y:1 {SUM}\na x:z:2 {SUM} # why\nb x:w:3 {SUM}\n")
+    groups = parse_lock(f"# comment\n\nb x:y:1 {CHECKSUM}\na x:z:2 {CHECKSUM} # why\nb x:w:3 {CHECKSUM}\n")
     assert [str(jar.coordinates) for jar in groups["b"]] == ["x:y:1", "x:w:3"]
-    assert groups["a"] == [LockedJar("a", Coordinates("x", "z", "2"), SUM)]
+    assert groups["a"] == [LockedJar("a", Coordinates("x", "z", "2"), CHECKSUM)]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(f"x:y:1 {SUM}", id="no group"),
-        pytest.param(f"g x:y {SUM}", id="no revision"),
-        pytest.param("g x:y:1 abcd", id="sum too short"),
-        pytest.param(f"g x:y:1 {SUM.upper()}", id="sum in capitals"),
-        pytest.param(f"g x:y:1 {SUM} more", id="a word too many"),
+        pytest.param(f"x:y:1 {CHECKSUM}", id="no group"),
+        pytest.param(f"g x:y {CHECKSUM}", id="no revision"),
+        pytest.param("g x:y:1 abcd", id="checksum too short"),
+        pytest.param(f"g x:y:1 {CHECKSUM.upper()}", id="uppercase checksum"),
+        pytest.param(f"g x:y:1 {CHECKSUM} more", id="extra word"),
     ],
 )
 def test_malformed_line_is_an_error_with_line_number(line: str) -> None:
@@ -88,12 +88,12 @@ def test_packaged_lock_has_all_groups_and_one_checksum_per_jar() -> None:
             "postgresql",
             "s3a",
             "transforms",
-        ),  # for what is built, and for tests
+        ),  # for builds and tests
     }
     sums: dict[Coordinates, set[str]] = {}
     for jar in (jar for group in groups.values() for jar in group):
         sums.setdefault(jar.coordinates, set()).add(jar.sha256)
-    assert all(len(of_one_jar) == 1 for of_one_jar in sums.values())
+    assert all(len(checksums) == 1 for checksums in sums.values())
     for part in ("broker", "mirror"):
         assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect-4.3"]}
 
@@ -104,8 +104,8 @@ def test_plugins_jvm_has_class_path_of_java_worker() -> None:
         group: {jar.coordinates.name: jar.coordinates.revision for jar in groups[group]}
         for group in ("plugins", "connect")
     }
-    without = versions["connect"].keys() - {"connect-file"}  # as kafka-run-class.sh
-    assert versions["plugins"].keys() == without
+    expected_jars = versions["connect"].keys() - {"connect-file"}  # like kafka-run-class.sh
+    assert versions["plugins"].keys() == expected_jars
     kafkas = {
         jar.coordinates.name: jar.coordinates.revision
         for jar in groups["plugins"]
@@ -149,8 +149,8 @@ def test_only_missing_jars_are_downloaded(tmp_path: Path, repository: Repository
 def test_changed_lock_is_verified_again(tmp_path: Path, repository: Repository) -> None:
     ensure_locked(lock_jars("a"), tmp_path)
     repository.content = b"new content"
-    new = lock_jars("a", sha256=hashlib.sha256(b"new content").hexdigest())
-    assert ensure_locked(new, tmp_path)[0].read_bytes() == b"new content"
+    new_lock = lock_jars("a", sha256=hashlib.sha256(b"new content").hexdigest())
+    assert ensure_locked(new_lock, tmp_path)[0].read_bytes() == b"new content"
 
 
 def test_damaged_jar_of_incomplete_group_is_downloaded_again(tmp_path: Path, repository: Repository) -> None:
@@ -163,7 +163,8 @@ def test_jar_with_wrong_checksum_is_rejected(tmp_path: Path, repository: Reposit
     repository.content = b"forged"
     checksum = hashlib.sha256(b"forged").hexdigest()
     with pytest.raises(
-        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {checksum}"
+        JarsUnavailable,
+        match=rf"org:a:1 does not match jars.lock: expected sha256 {CONTENT_SHA256}, got {checksum}",
     ):
         ensure_locked(lock_jars("a"), tmp_path)
     assert list(tmp_path.glob("*.jar")) == []

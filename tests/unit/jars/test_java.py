@@ -11,7 +11,7 @@ from kraal.jars.java import VECTOR_MODULE, find_java, main
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Java home whose `java` reports version 17.0.1."""
+    """Return a Java home whose `java` reports version 17.0.1."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n", encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 
-def key(name: str, **more: object) -> dict[str, object]:
+def key(name: str, **attributes: object) -> dict[str, object]:
     info = {
         "name": name,
         "type": "INT",
@@ -19,17 +19,17 @@ def key(name: str, **more: object) -> dict[str, object]:
         "display_name": name,
         "dependents": [],
     }
-    return info | more
+    return info | attributes
 
 
-def plugin(name: str, kind: str, version: str = "2.0", **more: object) -> dict[str, object]:
+def plugin(name: str, kind: str, version: str = "2.0", **attributes: object) -> dict[str, object]:
     return {
         "class": name,
         "kind": kind,
         "version": version,
         "location": "file:/p/",
         "keys": [key("size")],
-        **more,
+        **attributes,
     }
 
 

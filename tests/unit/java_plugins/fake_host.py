@@ -1,4 +1,4 @@
-"""Fake hosts without a process: tests control when they are up, and inspect their requests."""
+"""Fake hosts without processes. Tests control when the hosts are up, and inspect their requests."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kraal.java_plugins.jvm import PluginsUnavailable
 
 
 class FakeHost:
-    """Implements the part of `PluginHost` that runs and connectors use."""
+    """A fake of the part of `PluginHost` that runs and connectors use."""
 
     def __init__(self) -> None:
         self.is_up = False
-        self.later: list[Callable[[], object]] | None = None
-        """Submitted work; None if it is executed immediately."""
+        self.pending_work: list[Callable[[], object]] | None = None
+        """Submitted work, or None if submitted work is executed immediately."""
         self.services: list[JavaPlugin] = []
         self.closed = False
-        self.waited = 0
+        self.wait_count = 0
         """The number of calls of `wait_until_up`."""
-        self.while_waited: list[Callable[[], object]] = []
+        self.wait_actions: list[Callable[[], object]] = []
         """Actions, one of which is executed by each call of `wait_until_up`."""
         self.starts = 0
         self.requests: list[tuple[Any, ...]] = []
@@ -41,16 +41,16 @@ class FakeHost:
         """Simulate the start of the process."""
         self.is_up = True
         self.starts += 1
-        for each in list(self.listeners.values()):
-            each.on_up()
+        for listener in list(self.listeners.values()):
+            listener.on_up()
 
     def down(self) -> None:
         """Simulate the exit of the process."""
         self.is_up = False
-        for each in list(self.listeners.values()):
-            each.on_down("it was killed")
+        for listener in list(self.listeners.values()):
+            listener.on_down("it was killed")
 
-    def tell(self, key: object, what: str, detail: object = None) -> None:
+    def emit(self, key: object, what: str, detail: object = None) -> None:
         """Simulate an event of the process."""
         self.listeners[key].event({"what": what, "detail": detail})
 
@@ -87,32 +87,32 @@ class FakeHost:
         self.closed = True
 
     def wait_until_up(self, timeout_s: float) -> bool:
-        """Execute the next action of `while_waited`; return whether the process is up."""
+        """Execute the next action of `wait_actions`; return whether the process is up."""
         del timeout_s
-        self.waited += 1
-        for action in self.while_waited[:1]:
-            self.while_waited.remove(action)
+        self.wait_count += 1
+        for action in self.wait_actions[:1]:
+            self.wait_actions.remove(action)
             action()
         return self.is_up
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Execute the work, or append it to `later`."""
+        """Execute the work, or append it to `pending_work`."""
         del may_block
-        if self.later is None:
+        if self.pending_work is None:
             work()
         else:
-            self.later.append(work)
+            self.pending_work.append(work)
 
 
 class FakeHosts:
-    """Implements `PluginHosts`: connectors have their own host if their config sets `plugins.jvm=own`."""
+    """A fake of `PluginHosts`. A connector has a dedicated host if its config sets `plugins.jvm=own`."""
 
     def __init__(self, shared: FakeHost | None = None) -> None:
         self.shared = FakeHost() if shared is None else shared
         self.own: dict[str, FakeHost] = {}
         self.released: list[FakeHost] = []
         self.released_later: list[FakeHost] = []
-        """Hosts that were released with `later`."""
+        """Hosts that were released with `later=True`."""
         self.stops: dict[str, Callable[[], None]] = {}
 
     def acquire(self, connector: str, config: Mapping[str, str]) -> FakeHost:

@@ -1,4 +1,4 @@
-"""Connections to a chain in an unresponsive JVM."""
+"""Tests for connections to a chain in an unresponsive JVM."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from kraal.java_plugins.chains.connection import ChainAddress, ChainCancelled
 
 
-@pytest.mark.parametrize("size", [1, 64 << 20], ids=["before an answer", "while it is sent"])
+@pytest.mark.parametrize("size", [1, 64 << 20], ids=["before a response", "during the request"])
 def test_cancel_aborts_a_batch_in_a_frozen_jvm(size: int) -> None:
     cancelled = threading.Event()
     cancelled.set()
-    part = pa.record_batch({"value": pa.array([bytes(size)])})
+    batch = pa.record_batch({"value": pa.array([bytes(size)])})
     with (
         socket.create_server(("127.0.0.1", 0)) as frozen,  # accepts connections, but reads nothing
         ChainAddress(port=frozen.getsockname()[1], token="t", number=1).connect(cancelled) as connection,  # noqa: S106
         pytest.raises(ChainCancelled),
     ):
-        connection.process(part, ["value"])
+        connection.process(batch, ["value"])

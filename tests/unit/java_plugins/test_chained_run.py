@@ -1,4 +1,4 @@
-"""The start and end of a run of a Python task whose chain is in the plugins' JVM."""
+"""Tests for the start and end of a run of a Python task whose chain is in the plugins' JVM."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Claim:
         self.closed = True
 
 
-class Inner:
-    """A run of the other engine that records its calls."""
+class InnerRun:
+    """A run of the inner engine that records calls."""
 
     def __init__(self, spec: TaskSpec, report: Callable[[RunEvent], None]) -> None:
         self.spec, self.report = spec, report
@@ -46,15 +46,15 @@ class Inner:
 
 
 @dataclass
-class Fixture:
+class Scenario:
     """A run with its host, its inner run and its events."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    inner: list[Inner] = field(default_factory=list)
+    inner: list[InnerRun] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
-    ended: list[ChainedRun] = field(default_factory=list)
+    ended_runs: list[ChainedRun] = field(default_factory=list)
     open_inner: Callable[..., Any] | None = None
-    """Replaces the other engine."""
+    """Replacement of the inner engine."""
 
     def __post_init__(self) -> None:
         self.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
@@ -63,7 +63,7 @@ class Fixture:
         """Open the run with number 1."""
 
         def open_inner(spec: TaskSpec, report: Callable[[RunEvent], None]) -> Any:
-            self.inner.append(Inner(spec, report))
+            self.inner.append(InnerRun(spec, report))
             return self.inner[-1]
 
         run = ChainedRun(
@@ -75,25 +75,25 @@ class Fixture:
             graceful_s=5.0,
             open_inner=self.open_inner or open_inner,
             report=self.events.append,
-            on_end=lambda run, _: self.ended.append(run),
+            on_end=lambda run, _: self.ended_runs.append(run),
         )
         run.open()
         return run
 
     @property
     def methods(self) -> list[str]:
-        """The methods that the process was asked to call."""
+        """The methods that were called in the process."""
         return [method for method, *_ in self.host.requests]
 
 
 def test_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
-    played = Fixture()
-    run = played.open()
+    scenario = Scenario()
+    run = scenario.open()
     run.next()
-    assert played.events == [Waiting("it starts")]
-    played.host.up()
-    assert played.host.requests == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
-    (inner,) = played.inner
+    assert scenario.events == [Waiting("it starts")]
+    scenario.host.up()
+    assert scenario.host.requests == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
+    (inner,) = scenario.inner
     assert inner.spec.chain == JavaChain(ChainAddress(port=7, token="t", number=1))  # noqa: S106
     assert inner.requests == ["next"]
     inner.report(Opened(version="1"))
@@ -102,80 +102,80 @@ def test_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
     run.stop()
     assert inner.requests == ["next", "hold", "commit", "stop"]
     inner.report(Stopped(clean=True))
-    assert played.events[1:] == [Opened(version="1"), Stopped(clean=True)]
-    assert played.methods == ["openChain", "closeChain"]
-    assert played.ended == [run]
-    assert not played.host.listeners
+    assert scenario.events[1:] == [Opened(version="1"), Stopped(clean=True)]
+    assert scenario.methods == ["openChain", "closeChain"]
+    assert scenario.ended_runs == [run]
+    assert not scenario.host.listeners
 
 
 def test_jvm_exit_ends_the_run_like_a_lost_engine() -> None:
-    played = Fixture()
-    played.open()
-    played.host.up()
-    played.host.down()
-    assert played.inner[0].requests == ["cancel"]
-    played.inner[0].report(Stopped(clean=False))
-    assert played.events[-1] == Failed(trace="it was killed", engine_lost=True)
+    scenario = Scenario()
+    scenario.open()
+    scenario.host.up()
+    scenario.host.down()
+    assert scenario.inner[0].requests == ["cancel"]
+    scenario.inner[0].report(Stopped(clean=False))
+    assert scenario.events[-1] == Failed(trace="it was killed", engine_lost=True)
 
 
 def test_lost_connection_ends_the_run_like_a_lost_engine() -> None:
-    played = Fixture()
-    played.open()
-    played.host.up()
+    scenario = Scenario()
+    scenario.open()
+    scenario.host.up()
     trace = f"kraal.java_plugins.chains.connection.{connect_error()}"
-    played.inner[0].report(Failed(trace=trace))
-    assert played.events[-1] == Failed(trace=trace, engine_lost=True)
+    scenario.inner[0].report(Failed(trace=trace))
+    assert scenario.events[-1] == Failed(trace=trace, engine_lost=True)
 
 
 def test_other_failures_fail_the_task() -> None:
-    played = Fixture()
-    played.open()
-    played.host.up()
-    played.inner[0].report(Failed(trace="bad record"))
-    assert played.events[-1] == Failed(trace="bad record")
-    assert played.methods == ["openChain", "closeChain"]
+    scenario = Scenario()
+    scenario.open()
+    scenario.host.up()
+    scenario.inner[0].report(Failed(trace="bad record"))
+    assert scenario.events[-1] == Failed(trace="bad record")
+    assert scenario.methods == ["openChain", "closeChain"]
 
 
 def test_cancelled_run_stays_cancelled_when_the_jvm_exits() -> None:
-    played = Fixture()
-    run = played.open()
-    played.host.up()
+    scenario = Scenario()
+    run = scenario.open()
+    scenario.host.up()
     run.cancel()
-    played.host.down()
-    played.inner[0].report(Stopped(clean=False))
-    assert played.events[-1] == Stopped(clean=False)
+    scenario.host.down()
+    scenario.inner[0].report(Stopped(clean=False))
+    assert scenario.events[-1] == Stopped(clean=False)
 
 
 def test_failure_to_create_the_chain_fails_the_task() -> None:
-    played = Fixture()
-    played.host.results["openChain"] = RuntimeError("no such key")
-    played.open()
-    played.host.up()
-    assert played.events[-1] == Failed(trace="no such key")
-    assert not played.inner
-    assert "closeChain" not in played.methods
+    scenario = Scenario()
+    scenario.host.results["openChain"] = RuntimeError("no such key")
+    scenario.open()
+    scenario.host.up()
+    assert scenario.events[-1] == Failed(trace="no such key")
+    assert not scenario.inner
+    assert "closeChain" not in scenario.methods
 
 
 def test_run_waits_for_a_new_jvm_if_the_jvm_exits_while_creating_the_chain() -> None:
-    played = Fixture()
-    played.host.results["openChain"] = PluginsUnavailable("it ended")
-    run = played.open()
-    played.host.up()
-    assert played.events[-1] == Waiting("it ended")
-    played.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
+    scenario = Scenario()
+    scenario.host.results["openChain"] = PluginsUnavailable("it ended")
+    run = scenario.open()
+    scenario.host.up()
+    assert scenario.events[-1] == Waiting("it ended")
+    scenario.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
     run.tick()
-    assert len(played.inner) == 1
+    assert len(scenario.inner) == 1
 
 
-def test_waiting_run_stops_at_once_and_releases_its_claim() -> None:
-    played, claim = Fixture(), Claim()
-    run = played.open(TaskSpec(**{**_fields(SPEC), "transactions": claim}))
+def test_waiting_run_stops_immediately_and_releases_its_claim() -> None:
+    scenario, claim = Scenario(), Claim()
+    run = scenario.open(TaskSpec(**{**_fields(SPEC), "transactions": claim}))
     run.hold()
     run.stop()
-    assert played.events[1:] == [Held(), Stopped(clean=True)]
+    assert scenario.events[1:] == [Held(), Stopped(clean=True)]
     assert claim.closed
-    played.host.up()
-    assert not played.inner
+    scenario.host.up()
+    assert not scenario.inner
 
 
 def _fields(spec: TaskSpec) -> dict[str, Any]:
@@ -195,61 +195,61 @@ def test_lost_connection_is_not_detected_in_record_text() -> None:
 
 
 def test_last_event_is_reported_after_the_chain_is_closed() -> None:
-    played = Fixture()
-    run = played.open()
-    played.host.up()
+    scenario = Scenario()
+    run = scenario.open()
+    scenario.host.up()
     calls: list[Callable[[], object]] = []
-    played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
+    scenario.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run.stop()
-    played.inner[0].report(Stopped(clean=True))
-    assert Stopped(clean=True) not in played.events
+    scenario.inner[0].report(Stopped(clean=True))
+    assert Stopped(clean=True) not in scenario.events
     (close,) = calls
     close()
-    assert played.events[-1] == Stopped(clean=True)
-    assert played.methods[-1] == "closeChain"
-    assert played.ended == [run]
+    assert scenario.events[-1] == Stopped(clean=True)
+    assert scenario.methods[-1] == "closeChain"
+    assert scenario.ended_runs == [run]
 
 
 def test_last_event_is_reported_after_a_timeout_if_plugins_do_not_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    played = Fixture()
-    run = played.open()
-    played.host.up()
-    played.host.submit = lambda *_, **__: None  # type: ignore[method-assign]
-    played.inner[0].report(Failed(trace="bad record"))
+    scenario = Scenario()
+    run = scenario.open()
+    scenario.host.up()
+    scenario.host.submit = lambda *_, **__: None  # type: ignore[method-assign]
+    scenario.inner[0].report(Failed(trace="bad record"))
     run.tick()
-    assert Failed(trace="bad record") not in played.events
+    assert Failed(trace="bad record") not in scenario.events
     deadline_s = time.monotonic() + 6
     monkeypatch.setattr(time, "monotonic", lambda: deadline_s)
     run.tick()
-    assert played.events[-1] == Failed(trace="bad record")
-    assert played.ended == [run]
+    assert scenario.events[-1] == Failed(trace="bad record")
+    assert scenario.ended_runs == [run]
 
 
 def test_run_waits_for_a_new_jvm_if_the_jvm_exits_after_creating_the_chain() -> None:
-    played = Fixture()
+    scenario = Scenario()
     calls: list[Callable[[], object]] = []
-    played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
-    run = played.open()
-    played.host.up()
+    scenario.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
+    run = scenario.open()
+    scenario.host.up()
     run.on_down("it was killed")
     calls[0]()  # the JVM had already responded
-    assert played.events[-1] == Waiting("it was killed")
-    assert not played.inner
+    assert scenario.events[-1] == Waiting("it was killed")
+    assert not scenario.inner
     run.tick()
     calls[1]()
-    assert len(played.inner) == 1
+    assert len(scenario.inner) == 1
 
 
-def test_task_fails_if_the_other_engine_cannot_open_it() -> None:
-    played = Fixture()
+def test_task_fails_if_the_inner_engine_cannot_open_it() -> None:
+    scenario = Scenario()
 
     def fail(*_: object) -> Any:
         raise ValueError("no such task")
 
-    played.open_inner = fail
-    played.open()
-    played.host.up()
-    assert played.events[-1] == Failed(trace="ValueError('no such task')")
-    assert played.methods == ["openChain", "closeChain"]
+    scenario.open_inner = fail
+    scenario.open()
+    scenario.host.up()
+    assert scenario.events[-1] == Failed(trace="ValueError('no such task')")
+    assert scenario.methods == ["openChain", "closeChain"]

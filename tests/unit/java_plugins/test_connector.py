@@ -1,4 +1,4 @@
-"""Adapters of Java plugins to Kraal's plugin API, from the catalog to the registry."""
+"""Tests for adapters of Java plugins to Kraal's plugin API, from the catalog to the registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 
 class Context:
-    """Records a connector's requests to the runtime."""
+    """A connector context that records requests to the runtime."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -50,8 +50,10 @@ def start_connector(host: FakeHost, registry: Registry) -> tuple[JavaConnector, 
 
 
 def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
-    listed = [(each.name, each.kind, each.version) for each in registry.plugins() if "example" in each.name]
-    assert listed == [
+    listing = [
+        (entry.name, entry.kind, entry.version) for entry in registry.plugins() if "example" in entry.name
+    ]
+    assert listing == [
         ("com.example.Broken", PluginKind.SINK, "2.0"),
         ("com.example.OldSource", PluginKind.SOURCE, "1.0"),
         ("com.example.OldSource", PluginKind.SOURCE, "2.0"),
@@ -61,7 +63,7 @@ def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
         ("com.example.Both", PluginKind.CONVERTER, "2.0"),
         ("com.example.Both", PluginKind.HEADER_CONVERTER, "2.0"),
     ]
-    assert {registry.runtime(name) for name, *_ in listed} == {"java"}
+    assert {registry.runtime(name) for name, *_ in listing} == {"java"}
     assert registry.resolve("OldSource") == "com.example.OldSource"
     task = registry.connector_class("com.example.OldSource").task_class
     assert task.class_name == "com.example.Task"
@@ -73,13 +75,13 @@ def test_keys_have_the_declarations_of_the_catalog(registry: Registry) -> None:
 
 
 def test_null_attributes_of_keys_stay_null_in_responses() -> None:
-    """ConfigDef.ConfigKey may have a null documentation and a null displayName; AbstractHerder.convertConfigKey."""
+    """ConfigDef.ConfigKey may have a null documentation and a null displayName (AbstractHerder.convertConfigKey)."""
     declared = key("size", documentation=None, display_name=None)
     (converter,) = parse_catalog(json.dumps([plugin("com.example.Null", "converter", keys=[declared])]))
     (size,) = converter.config_def
     embedded = ConfigDef().embed("value.converter.", "Converter", 0, converter.config_def)
-    for each in (size, embedded["value.converter.size"]):
-        info = ConfigKeyInfo(each).to_json()
+    for config_key in (size, embedded["value.converter.size"]):
+        info = ConfigKeyInfo(config_key).to_json()
         assert (info["documentation"], info["display_name"]) == (None, None)
 
 
@@ -108,7 +110,7 @@ def test_connector_starts_creates_task_configs_and_stops(host: FakeHost, registr
     host.results["taskConfigs"] = json.dumps({"configs": [{"a": "b", "c": None}]})
     assert connector.task_configs(1) == [{"a": "b"}]
     connector.stop()
-    assert [each[:2] for each in host.requests] == [
+    assert [request[:2] for request in host.requests] == [
         ("startConnector", "c"),
         ("taskConfigs", "c"),
         ("stopConnector", "c"),
@@ -125,8 +127,8 @@ def test_failed_start_has_the_java_stack_trace(host: FakeHost, registry: Registr
 
 def test_connector_events_are_forwarded_to_the_runtime(host: FakeHost, registry: Registry) -> None:
     _, context = start_connector(host, registry)
-    host.tell(1, "reconfigure")
-    host.tell(1, "raised", "java.lang.Error: late")
+    host.emit(1, "reconfigure")
+    host.emit(1, "raised", "java.lang.Error: late")
     assert context.requests == 1
     (error,) = context.errors
     assert isinstance(error, PluginFailed)
@@ -154,7 +156,7 @@ def test_connector_restarts_in_a_new_jvm(host: FakeHost, registry: Registry) -> 
     host.down()
     assert context.requests == 1, "the runtime requests task configs, which fails with the reason"
     host.up()
-    assert [each[0] for each in host.requests] == ["startConnector", "startConnector"]
+    assert [request[0] for request in host.requests] == ["startConnector", "startConnector"]
     assert context.requests == 2
 
 
@@ -165,7 +167,7 @@ def test_connector_starts_when_the_jvm_comes_up(host: FakeHost, registry: Regist
     with pytest.raises(PluginsUnavailable):
         connector.task_configs(1)
     host.up()
-    assert [each[0] for each in host.requests] == ["startConnector"]
+    assert [request[0] for request in host.requests] == ["startConnector"]
     assert context.requests == 1
 
 
@@ -174,7 +176,7 @@ def test_stopped_connector_does_not_restart(host: FakeHost, registry: Registry) 
     host.down()
     connector.stop()
     host.up()
-    assert [each[0] for each in host.requests] == ["startConnector"]
+    assert [request[0] for request in host.requests] == ["startConnector"]
 
 
 def test_failed_stop_raises_the_java_error(host: FakeHost, registry: Registry) -> None:
@@ -196,12 +198,12 @@ def test_alter_offsets_calls_the_java_connector(host: FakeHost, registry: Regist
         connector.alter_offsets({}, {partition: None})
 
 
-@pytest.mark.parametrize(("answer", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
+@pytest.mark.parametrize(("response", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
 def test_exactly_once_support_is_returned_by_the_java_connector(
-    host: FakeHost, registry: Registry, answer: str | None, *, support: bool | None
+    host: FakeHost, registry: Registry, response: str | None, *, support: bool | None
 ) -> None:
     host.up()
-    host.results |= {"exactlyOnceSupport": answer, "transactionBoundaries": answer}
+    host.results |= {"exactlyOnceSupport": response, "transactionBoundaries": response}
     connector: Any = registry.connector_class("OldSource")()
     assert connector.exactly_once_support({}) is support
     assert connector.can_define_transaction_boundaries({}) is bool(support)
@@ -223,7 +225,7 @@ def test_cached_catalog_is_used_until_a_file_changes(tmp_path: Path, monkeypatch
     store_catalog(first, CATALOG)
     plugins = read_cached(compute_digest(path, "hybrid_warn"))
     assert plugins is not None
-    assert [each.class_name for each in plugins] == [each["class"] for each in json.loads(CATALOG)]
+    assert [entry.class_name for entry in plugins] == [entry["class"] for entry in json.loads(CATALOG)]
     assert compute_digest(path, "service_load") != first
     jar.write_bytes(b"22")
     assert read_cached(compute_digest(path, "hybrid_warn")) is None
@@ -254,7 +256,7 @@ def test_unused_catalogs_are_removed_after_the_retention_time(
 
 
 def with_own_jvm(hosts: FakeHosts, registry: Registry) -> tuple[JavaConnector, FakeHost, dict[str, str]]:
-    """Return a connector with a dedicated JVM, the JVM's host, which is up, and the config."""
+    """Return a connector with a dedicated JVM, the host of that JVM (up), and the config."""
     connector, config = registry.connector_class("OldSource")(), {"name": "c", "plugins.jvm": "own"}
     assert isinstance(connector, JavaConnector)
     host = hosts.acquire("c", config)
@@ -266,40 +268,42 @@ def test_connector_with_a_dedicated_jvm_uses_it_from_start_to_stop(
     hosts: FakeHosts, registry: Registry
 ) -> None:
     hosts.shared.up()
-    connector, own, config = with_own_jvm(hosts, registry)
-    own.results["taskConfigs"] = json.dumps({"configs": []})
+    connector, own_host, config = with_own_jvm(hosts, registry)
+    own_host.results["taskConfigs"] = json.dumps({"configs": []})
     connector.start(config, Context())
     connector.task_configs(1)
     assert hosts.released == []
     connector.stop()
     connector.stop()
-    assert [each[0] for each in own.requests] == ["startConnector", "taskConfigs", "stopConnector"]
-    assert (hosts.shared.requests, hosts.released) == ([], [own])
+    assert [request[0] for request in own_host.requests] == ["startConnector", "taskConfigs", "stopConnector"]
+    assert (hosts.shared.requests, hosts.released) == ([], [own_host])
 
 
-@pytest.mark.parametrize("what", ["start", "raised", "stop"])
-def test_failed_connector_releases_its_jvm_once(hosts: FakeHosts, registry: Registry, what: str) -> None:
-    connector, own, config = with_own_jvm(hosts, registry)
-    own.results[f"{what}Connector"] = "java.lang.Error: no"
+@pytest.mark.parametrize("failing_step", ["start", "raised", "stop"])
+def test_failed_connector_releases_its_jvm_once(
+    hosts: FakeHosts, registry: Registry, failing_step: str
+) -> None:
+    connector, own_host, config = with_own_jvm(hosts, registry)
+    own_host.results[f"{failing_step}Connector"] = "java.lang.Error: no"
     with suppress(PluginFailed):
         connector.start(config, Context())
-        if what == "raised":
-            listener = own.listeners[1]
+        if failing_step == "raised":
+            listener = own_host.listeners[1]
             for _ in range(2):
                 listener.event({"what": "raised", "detail": "java.lang.Error: late"})
     with suppress(PluginFailed):
         connector.stop()
-    assert hosts.released == [own]
+    assert hosts.released == [own_host]
 
 
 def test_stop_during_a_start_is_not_reported_as_an_error(host: FakeHost, registry: Registry) -> None:
     connector, context = registry.connector_class("OldSource")(), Context()
     with pytest.raises(PluginsUnavailable):
         connector.start({"name": "c"}, context)
-    host.later = []
+    host.pending_work = []
     host.up()
     host.results["startConnector"] = "The connector was stopped before it had started"
-    (restart,) = host.later
+    (restart,) = host.pending_work
     ask = host.ask
 
     def stop_during_start(method: str, *arguments: object) -> Any:
@@ -310,31 +314,31 @@ def test_stop_during_a_start_is_not_reported_as_an_error(host: FakeHost, registr
     host.ask = stop_during_start  # type: ignore[method-assign]
     restart()
     assert context.errors == []
-    assert [each[0] for each in host.requests] == ["stopConnector", "startConnector"]
+    assert [request[0] for request in host.requests] == ["stopConnector", "startConnector"]
 
 
 def test_hung_connector_can_be_stopped_with_its_stop_function(
     hosts: FakeHosts, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connector, own, config = with_own_jvm(hosts, registry)
+    connector, own_host, config = with_own_jvm(hosts, registry)
     connector.start(config, Context())
-    own.results["stopConnector"] = "java.lang.Error: still busy"
+    own_host.results["stopConnector"] = "java.lang.Error: still busy"
     hosts.stops["c"]()
     assert "Failed to stop the connector c: java.lang.Error: still busy" in caplog.text
-    assert (hosts.released, hosts.stops) == ([own], {})
+    assert (hosts.released, hosts.stops) == ([own_host], {})
 
 
 def test_restart_of_a_failed_connector_releases_the_jvm_of_the_previous_start(
     hosts: FakeHosts, registry: Registry
 ) -> None:
-    connector, own, config = with_own_jvm(hosts, registry)
+    connector, own_host, config = with_own_jvm(hosts, registry)
     connector.start(config, Context())
     connector.start(config, Context())
-    assert [each[:3] for each in own.requests] == [
+    assert [request[:3] for request in own_host.requests] == [
         ("startConnector", "c", 1),
         ("stopConnector", "c", 1),
         ("startConnector", "c", 2),
     ]
-    assert hosts.released == [own]
+    assert hosts.released == [own_host]
     connector.stop()
-    assert hosts.released == [own, own]
+    assert hosts.released == [own_host, own_host]

@@ -1,4 +1,4 @@
-"""Plugin discovery in the JVM of Java plugins, with and without a cached scan."""
+"""Tests for plugin discovery in the JVM of Java plugins, with and without a cached scan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Process:
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a directory of plugins; the cache is empty."""
+    """Return a directory of plugins, and set an empty cache."""
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     directory = tmp_path / "plugins"
     directory.mkdir()
@@ -41,9 +41,9 @@ def discovery(directory: Path, mode: str | None = None) -> Discovery:
     return Discovery({"plugin.path": str(directory)} | ({} if mode is None else {"plugin.discovery": mode}))
 
 
-def scan(of: Discovery, process: Process) -> None:
+def scan(plugin_discovery: Discovery, process: Process) -> None:
     """Start a process and store its scan."""
-    of.store_scan(of.next_files(), process)
+    plugin_discovery.store_scan(plugin_discovery.next_files(), process)
 
 
 def test_later_processes_reuse_the_first_scan(directory: Path) -> None:

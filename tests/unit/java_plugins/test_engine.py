@@ -1,4 +1,4 @@
-"""Assignment of tasks to engines: the JVM of their Java connector, or the engine of Python plugins."""
+"""Tests for the assignment of tasks to engines: the JVM of the Java connector, or the engine of Python plugins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 TASK = TaskId(ConnectorName("c"), 0)
 
 
-class Inner:
+class InnerEngine:
     """An engine that records the tasks that it opens."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Inner:
 
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Record the classes of connectors; return True from the second call on."""
-        self.requested.append([each.get("connector.class") for each in connectors])
+        self.requested.append([connector.get("connector.class") for connector in connectors])
         return len(self.requested) > 1
 
     def waiting_reason(self) -> str | None:
@@ -39,21 +39,21 @@ class Inner:
     def abandon(self, instance: Instance) -> None:
         """Do nothing."""
 
-    def open(self, spec: TaskSpec, *more: Any) -> object:
+    def open(self, spec: TaskSpec, *arguments: Any) -> object:
         """Record a task."""
-        del more
+        del arguments
         self.opened.append(spec.task)
         return object()
 
 
-def make_engine(inner: Inner, hosts: FakeHosts, registry: Registry) -> JavaPluginEngine:
+def make_engine(inner: InnerEngine, hosts: FakeHosts, registry: Registry) -> JavaPluginEngine:
     worker = SimpleNamespace(raw={}, graceful_timeout_s=5.0)
     return JavaPluginEngine(cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker))
 
 
 @dataclass
 class OpenTask:
-    """A task of a connector, its host, and its reports."""
+    """An open task of a connector, with its host and its events."""
 
     engine: JavaPluginEngine
     spec: TaskSpec
@@ -64,7 +64,7 @@ class OpenTask:
 
 def open_task(hosts: FakeHosts, registry: Registry, jvm: str) -> OpenTask:
     """Open a task in a JVM that is up."""
-    engine = make_engine(Inner(), hosts, registry)
+    engine = make_engine(InnerEngine(), hosts, registry)
     config = {"name": "c", "connector.class": "OldSource", "plugins.jvm": jvm}
     host, events = hosts.acquire("c", config), list[RunEvent]()
     host.up()
@@ -77,13 +77,13 @@ def open_task(hosts: FakeHosts, registry: Registry, jvm: str) -> OpenTask:
         transactions=None,
     )
     run = engine.open(spec, {}, events.append)
-    assert [each[:4] for each in host.requests] == [("startTask", "c", 0, 1)]
-    host.tell(1, "started")
+    assert [request[:4] for request in host.requests] == [("startTask", "c", 0, 1)]
+    host.emit(1, "started")
     return OpenTask(engine, spec, run, host, events)
 
 
 @pytest.mark.parametrize("jvm", ["own", "shared"])
-def test_task_releases_the_jvm_of_its_connector_when_it_is_over(
+def test_task_releases_the_jvm_of_its_connector_when_it_has_ended(
     hosts: FakeHosts, registry: Registry, jvm: str
 ) -> None:
     task = open_task(hosts, registry, jvm)
@@ -105,7 +105,7 @@ def test_failed_task_keeps_its_jvm_until_it_is_restarted_or_abandoned(
     hosts: FakeHosts, registry: Registry, next_step: str
 ) -> None:
     task = open_task(hosts, registry, "own")
-    task.host.tell(1, "failed", "java.lang.Error: x")
+    task.host.emit(1, "failed", "java.lang.Error: x")
     assert hosts.released == []
     match next_step:
         case "stop":
@@ -133,26 +133,30 @@ def test_failed_task_keeps_its_jvm_until_it_is_restarted_or_abandoned(
 def test_java_task_runs_in_its_jvm_even_if_its_version_is_not_installed(
     hosts: FakeHosts, registry: Registry, name: str, version: str | None, *, is_java: bool
 ) -> None:
-    inner, events = Inner(), list[RunEvent]()
-    old = registry.connector_class("OldSource")
-    both = registry.with_connectors({FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old})
-    engine = make_engine(inner, hosts, both)
+    inner, events = InnerEngine(), list[RunEvent]()
+    old_source = registry.connector_class("OldSource")
+    mixed_registry = registry.with_connectors(
+        {FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old_source}
+    )
+    engine = make_engine(inner, hosts, mixed_registry)
     hosts.shared.up()
     config = {"name": "c", "connector.class": name} | (
         {} if version is None else {"connector.plugin.version": version}
     )
     engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
-    assert [each[0] for each in hosts.shared.requests] == (["startTask"] if is_java else [])
+    assert [request[0] for request in hosts.shared.requests] == (["startTask"] if is_java else [])
     assert inner.opened == ([] if is_java else [TASK])
 
 
 def test_engines_are_started_and_awaited_only_if_a_connector_needs_them(
     hosts: FakeHosts, registry: Registry
 ) -> None:
-    inner = Inner()
-    old = registry.connector_class("OldSource")
-    both = registry.with_connectors({FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old})
-    engine = make_engine(inner, hosts, both)
+    inner = InnerEngine()
+    old_source = registry.connector_class("OldSource")
+    mixed_registry = registry.with_connectors(
+        {FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old_source}
+    )
+    engine = make_engine(inner, hosts, mixed_registry)
     java, python, unknown = (
         {"connector.class": name} for name in ("OldSource", FAKE_SOURCE, "${file:x:class}")
     )
@@ -173,22 +177,22 @@ def test_engines_are_started_and_awaited_only_if_a_connector_needs_them(
 def test_connectors_of_unknown_classes_start_and_await_no_engine(
     hosts: FakeHosts, registry: Registry
 ) -> None:
-    inner = Inner()
+    inner = InnerEngine()
     engine = make_engine(inner, hosts, registry)
     assert engine.is_ready_for([{"connector.class": "com.example.Gone"}, {"connector.class": ""}, {}])
     assert inner.requested == []
 
 
 def test_task_of_an_unknown_class_fails_without_starting_spark(hosts: FakeHosts, registry: Registry) -> None:
-    inner, events = Inner(), list[RunEvent]()
+    inner, events = InnerEngine(), list[RunEvent]()
     spec = TaskSpec(task=TASK, task_config={}, connector_config={"connector.class": "com.example.Gone"})
     make_engine(inner, hosts, registry).open(spec, {}, events.append).next()
-    (failed,) = events
-    assert isinstance(failed, Failed)
-    assert failed.trace.startswith("PluginMissing: Failed to find any class that implements Connector")
+    (failure,) = events
+    assert isinstance(failure, Failed)
+    assert failure.trace.startswith("PluginMissing: Failed to find any class that implements Connector")
     assert inner.opened == []
 
 
 def test_connector_class_with_a_variable_waits_for_spark(hosts: FakeHosts, registry: Registry) -> None:
-    inner = Inner()
+    inner = InnerEngine()
     assert not make_engine(inner, hosts, registry).is_ready_for([{"connector.class": "${file:x:class}"}])

@@ -1,4 +1,4 @@
-"""The host of Java plugins restarts its process, dispatches events, and calls methods."""
+"""Tests that the host of Java plugins restarts its process, dispatches events and calls methods."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ class RecordingListener:
         return self.events.get(timeout=TIMEOUT_S)
 
 
-class Machine:
-    """Starts fake processes, or raises errors."""
+class JvmFactory:
+    """A factory that starts fake processes or raises errors."""
 
     def __init__(self) -> None:
         self.started: queue.Queue[FakeJvm] = queue.Queue()
@@ -154,16 +154,16 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine()
-    monkeypatch.setattr(module, "Jvm", machine)
+def jvm_factory(monkeypatch: pytest.MonkeyPatch) -> JvmFactory:
+    jvm_factory = JvmFactory()
+    monkeypatch.setattr(module, "Jvm", jvm_factory)
     monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0,))
-    return machine
+    return jvm_factory
 
 
 @pytest.fixture
-def host(machine: Machine) -> Iterator[PluginHost]:
-    del machine
+def host(jvm_factory: JvmFactory) -> Iterator[PluginHost]:
+    del jvm_factory
     host = make_host()
     yield host
     host.close()
@@ -186,53 +186,59 @@ def listen(host: PluginHost, key: int = 1) -> RecordingListener:
     return listener
 
 
-def test_events_are_dispatched_to_the_listener_of_their_run(machine: Machine, host: PluginHost) -> None:
+def test_events_are_dispatched_to_the_listener_of_their_run(
+    jvm_factory: JvmFactory, host: PluginHost
+) -> None:
     first, second = listen(host, 1), listen(host, 2)
     host.start()
     assert (first.next(), second.next()) == ("up", "up")
-    machine.next().events.put([{"run": 2, "what": "bad"}, {"run": 1, "what": "a"}, {"run": 9, "what": "b"}])
+    jvm_factory.next().events.put(
+        [{"run": 2, "what": "bad"}, {"run": 1, "what": "a"}, {"run": 9, "what": "b"}]
+    )
     assert (first.next(), second.next()) == ("a", "bad")
     assert host.describe(never) == "[]"
 
 
-def test_exited_process_is_restarted(machine: Machine, host: PluginHost) -> None:
+def test_exited_process_is_restarted(jvm_factory: JvmFactory, host: PluginHost) -> None:
     listener = listen(host)
     host.start()
     assert listener.next() == "up"
     host.set_log_level("a.b", "DEBUG")
     assert host.starts == 1
-    machine.next().kill()
+    jvm_factory.next().kill()
     assert listener.next() == "the JVM of Java plugins exited (exit code -9) and is being restarted"
     assert listener.next() == "up"
     assert host.down() is None
     assert host.starts == 2
-    assert ("a.b", "DEBUG") in machine.next().levels
+    assert ("a.b", "DEBUG") in jvm_factory.next().levels
 
 
 @pytest.mark.parametrize(("uptime_s", "starts"), [(3600.0, 2), (0.0, 3)])
 def test_restart_of_a_process_is_delayed_after_exits_soon_after_its_start(
-    machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch, uptime_s: float, starts: int
+    jvm_factory: JvmFactory, host: PluginHost, monkeypatch: pytest.MonkeyPatch, uptime_s: float, starts: int
 ) -> None:
     monkeypatch.setattr(module, "_STABLE_UPTIME_S", uptime_s)
     monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0, 0.0, 3600.0))
     host.start()
-    machine.next().kill()
-    machine.next().kill()
+    jvm_factory.next().kill()
+    jvm_factory.next().kill()
     with contextlib.suppress(queue.Empty):
-        machine.started.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
+        jvm_factory.started.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
     assert host.starts == starts
 
 
-def test_failed_start_is_reported_and_retried(machine: Machine, host: PluginHost) -> None:
-    machine.failures = iter([RuntimeError("no memory")])
+def test_failed_start_is_reported_and_retried(jvm_factory: JvmFactory, host: PluginHost) -> None:
+    jvm_factory.failures = iter([RuntimeError("no memory")])
     listener = listen(host)
     host.start()
     assert listener.next() == "Java plugins are not available: no memory"
     assert listener.next() == "up"
 
 
-def test_repeated_start_errors_are_reported_once(machine: Machine, host: PluginHost) -> None:
-    machine.failures = iter([RuntimeError("no memory"), RuntimeError("no memory"), RuntimeError("no Java")])
+def test_repeated_start_errors_are_reported_once(jvm_factory: JvmFactory, host: PluginHost) -> None:
+    jvm_factory.failures = iter(
+        [RuntimeError("no memory"), RuntimeError("no memory"), RuntimeError("no Java")]
+    )
     listener = listen(host)
     host.start()
     reasons = [listener.next(), listener.next(), listener.next()]
@@ -243,8 +249,8 @@ def test_repeated_start_errors_are_reported_once(machine: Machine, host: PluginH
     ]
 
 
-def test_describe_raises_if_the_first_scan_fails(machine: Machine, host: PluginHost) -> None:
-    machine.failures = itertools.repeat(RuntimeError("no memory"))
+def test_describe_raises_if_the_first_scan_fails(jvm_factory: JvmFactory, host: PluginHost) -> None:
+    jvm_factory.failures = itertools.repeat(RuntimeError("no memory"))
     host.start()
     with pytest.raises(PluginsUnavailable, match="no memory"):
         host.describe(never)
@@ -258,10 +264,12 @@ def test_describe_does_not_wait_if_the_worker_is_stopping(host: PluginHost) -> N
         host.describe(lambda: True)
 
 
-def test_unreachable_brokers_are_reported_until_the_worker_starts(machine: Machine, host: PluginHost) -> None:
+def test_unreachable_brokers_are_reported_until_the_worker_starts(
+    jvm_factory: JvmFactory, host: PluginHost
+) -> None:
     prepared = FakeJvm()
     prepared.start_errors = [RuntimeError("no brokers")] * 3
-    machine.prepared = [prepared]
+    jvm_factory.prepared = [prepared]
     listener = listen(host)
     host.start()
     assert listener.next() == "Java plugins wait for Kafka: no brokers"
@@ -271,12 +279,12 @@ def test_unreachable_brokers_are_reported_until_the_worker_starts(machine: Machi
 
 @pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsUnavailable)])
 def test_ask_raises_java_exceptions_and_process_exits(
-    machine: Machine, host: PluginHost, method: str, raised: type[Exception]
+    jvm_factory: JvmFactory, host: PluginHost, method: str, raised: type[Exception]
 ) -> None:
-    del machine
-    with pytest.raises(PluginsUnavailable, match="starting") as away:
+    del jvm_factory
+    with pytest.raises(PluginsUnavailable, match="starting") as unavailable:
         host.ask(method)
-    assert away.value.retry_after_s, "REST returns 503 with Retry-After"
+    assert unavailable.value.retry_after_s, "REST returns 503 with Retry-After"
     listener = listen(host)
     host.start()
     listener.next()
@@ -285,58 +293,58 @@ def test_ask_raises_java_exceptions_and_process_exits(
 
 
 def test_unresponsive_process_is_killed(
-    machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch
+    jvm_factory: JvmFactory, host: PluginHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HUNG_TIMEOUT_S", -1.0)
     listener = listen(host)
     host.start()
     assert listener.next() == "up"
-    assert machine.next().died.wait(TIMEOUT_S)
+    assert jvm_factory.next().died.wait(TIMEOUT_S)
 
 
 def test_closed_host_drops_calls(host: PluginHost) -> None:
-    done: list[int] = []
-    call: Callable[[], None] = lambda: done.append(1)  # noqa: E731 - one call
+    calls: list[int] = []
+    call: Callable[[], None] = lambda: calls.append(1)  # noqa: E731 - one call
     host.close()
     host.submit(call)
-    assert done == []
+    assert calls == []
 
 
 def test_calls_submitted_before_close_are_executed(host: PluginHost) -> None:
-    listener, may_end, done = listen(host), threading.Event(), threading.Semaphore(0)
+    listener, may_end, executed = listen(host), threading.Event(), threading.Semaphore(0)
     host.start()
     listener.next()
     for _ in range(THREADS):
         host.submit(lambda: may_end.wait(TIMEOUT_S))
-    host.submit(done.release)  # such as the release of a claim
+    host.submit(executed.release)  # such as the release of a claim
     host.close()
     may_end.set()
-    assert done.acquire(timeout=TIMEOUT_S)
+    assert executed.acquire(timeout=TIMEOUT_S)
 
 
-@pytest.mark.parametrize("described", [[1, 0], [0, 0]])
+@pytest.mark.parametrize("describe_counts", [[1, 0], [0, 0]])
 def test_first_process_describes_plugins_unless_they_are_cached(
-    machine: Machine, described: list[int]
+    jvm_factory: JvmFactory, describe_counts: list[int]
 ) -> None:
-    host = make_host(describes=bool(described[0]))
+    host = make_host(describes=bool(describe_counts[0]))
     listener = listen(host)
     host.start()
     assert listener.next() == "up"
-    first = machine.next()
+    first = jvm_factory.next()
     first.kill()
     listener.next()
     assert listener.next() == "up"
-    assert [first.described, machine.next().described] == described
+    assert [first.described, jvm_factory.next().described] == describe_counts
     host.close()
 
 
-def test_messages_name_the_connector_of_a_dedicated_process(machine: Machine) -> None:
+def test_messages_name_the_connector_of_a_dedicated_process(jvm_factory: JvmFactory) -> None:
     host = make_host("c")
     assert host.down_reason == "the JVM of the connector c is starting"
     listener = listen(host)
     host.start()
     assert listener.next() == "up"
-    machine.next().kill()
+    jvm_factory.next().kill()
     assert listener.next() == "the JVM of the connector c exited (exit code -9) and is being restarted"
     host.close()
 

@@ -1,4 +1,4 @@
-"""Assignment of connectors and their tasks to processes, and the lifetime of these."""
+"""Tests for the assignment of connectors and tasks to processes, and for the lifetime of the processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN, SHARED = {"plugins.jvm": "own"}, {"plugins.jvm": "shared"}
 
 
 class Host:
-    """A host whose start calls `await_previous`, and whose close a test can delay."""
+    """A host whose start calls `await_previous` and whose close can be delayed by a test."""
 
     def __init__(self, connector: str = "", await_previous: Callable[[], None] = lambda: None) -> None:
         self.connector = connector
@@ -56,8 +56,8 @@ class Host:
         return self.events.get(timeout=TIMEOUT_S)
 
 
-class Machine:
-    """Creates and lists hosts."""
+class WorkerHosts:
+    """The hosts of a worker, and the processes that were created for them."""
 
     def __init__(self, default_jvm: PluginsJvm = PluginsJvm.SHARED) -> None:
         self.shared = Host()
@@ -70,8 +70,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def worker_hosts() -> WorkerHosts:
+    return WorkerHosts()
 
 
 @pytest.mark.parametrize(
@@ -87,103 +87,105 @@ def machine() -> Machine:
 def test_connector_setting_overrides_the_worker_setting(
     worker: PluginsJvm, config: dict[str, str], *, is_own: bool
 ) -> None:
-    machine = Machine(worker)
-    assert (machine.hosts.acquire("c", config) is not machine.hosts.shared) is is_own
+    worker_hosts = WorkerHosts(worker)
+    assert (worker_hosts.hosts.acquire("c", config) is not worker_hosts.hosts.shared) is is_own
 
 
-def test_connector_and_its_tasks_share_a_process_until_all_release_it(machine: Machine) -> None:
-    first = machine.hosts.acquire("c", OWN)
-    assert machine.hosts.acquire("c", OWN) is first
-    other = machine.hosts.acquire("d", OWN)
-    assert machine.hosts.all() == {"": machine.hosts.shared, "c": first, "d": other}
-    c, _ = machine.processes
+def test_connector_and_its_tasks_share_a_process_until_all_release_it(worker_hosts: WorkerHosts) -> None:
+    first = worker_hosts.hosts.acquire("c", OWN)
+    assert worker_hosts.hosts.acquire("c", OWN) is first
+    other = worker_hosts.hosts.acquire("d", OWN)
+    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "c": first, "d": other}
+    c, _ = worker_hosts.processes
     assert c.next() == "started"
-    machine.hosts.release(first)
-    assert machine.hosts.acquire("c", OWN) is first
+    worker_hosts.hosts.release(first)
+    assert worker_hosts.hosts.acquire("c", OWN) is first
     for _ in range(2):
-        machine.hosts.release(first)
+        worker_hosts.hosts.release(first)
     assert c.next() == "ended"
-    assert machine.hosts.all() == {"": machine.hosts.shared, "d": other}
+    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "d": other}
 
 
-def test_next_process_starts_after_the_previous_has_exited(machine: Machine) -> None:
-    last = machine.hosts.acquire("c", OWN)
-    machine.processes[0].may_end.clear()
-    machine.hosts.release(last)
-    fresh = machine.hosts.acquire("c", OWN)
-    assert fresh is not last
-    machine.hosts.release(last)  # a surplus release of a host that is no longer current
-    assert machine.hosts.all()["c"] is fresh
-    assert machine.processes[1].events.empty()
-    machine.processes[0].may_end.set()
-    assert machine.processes[1].next() == "started"
+def test_next_process_starts_after_the_previous_has_exited(worker_hosts: WorkerHosts) -> None:
+    previous = worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.processes[0].may_end.clear()
+    worker_hosts.hosts.release(previous)
+    current = worker_hosts.hosts.acquire("c", OWN)
+    assert current is not previous
+    worker_hosts.hosts.release(previous)  # a surplus release of a host that is no longer current
+    assert worker_hosts.hosts.all()["c"] is current
+    assert worker_hosts.processes[1].events.empty()
+    worker_hosts.processes[0].may_end.set()
+    assert worker_hosts.processes[1].next() == "started"
 
 
-def test_releasing_the_shared_host_does_not_close_it(machine: Machine) -> None:
-    machine.hosts.release(machine.hosts.acquire("c", {}))
-    assert machine.shared.events.empty()
+def test_releasing_the_shared_host_does_not_close_it(worker_hosts: WorkerHosts) -> None:
+    worker_hosts.hosts.release(worker_hosts.hosts.acquire("c", {}))
+    assert worker_hosts.shared.events.empty()
 
 
-def test_log_levels_are_set_in_all_current_and_later_processes(machine: Machine) -> None:
-    machine.hosts.acquire("c", OWN)
-    machine.hosts.set_log_level("a", "DEBUG")
-    machine.hosts.set_log_level("b", "INFO")
-    machine.hosts.set_log_level("a", "WARN")
-    machine.hosts.acquire("d", OWN)
+def test_log_levels_are_set_in_all_current_and_later_processes(worker_hosts: WorkerHosts) -> None:
+    worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.hosts.set_log_level("a", "DEBUG")
+    worker_hosts.hosts.set_log_level("b", "INFO")
+    worker_hosts.hosts.set_log_level("a", "WARN")
+    worker_hosts.hosts.acquire("d", OWN)
     levels = [("a", "DEBUG"), ("b", "INFO"), ("a", "WARN")]
-    assert machine.shared.levels == machine.processes[0].levels == levels
-    assert machine.processes[1].levels == [("b", "INFO"), ("a", "WARN")]
+    assert worker_hosts.shared.levels == worker_hosts.processes[0].levels == levels
+    assert worker_hosts.processes[1].levels == [("b", "INFO"), ("a", "WARN")]
 
 
-def test_close_stops_all_processes_and_starts_no_more(machine: Machine) -> None:
-    machine.hosts.acquire("c", OWN)
-    host = machine.hosts.acquire("d", OWN)
-    machine.hosts.release(host)  # closes the host concurrently
-    machine.hosts.close()
-    assert [processes.events.queue[-1] for processes in (machine.shared, *machine.processes)] == ["ended"] * 3
-    machine.hosts.release(host)
-    assert machine.hosts.acquire("c", OWN) is machine.hosts.shared
-    assert len(machine.processes) == 2
+def test_close_stops_all_processes_and_starts_no_more(worker_hosts: WorkerHosts) -> None:
+    worker_hosts.hosts.acquire("c", OWN)
+    host = worker_hosts.hosts.acquire("d", OWN)
+    worker_hosts.hosts.release(host)  # closes the host concurrently
+    worker_hosts.hosts.close()
+    assert [process.events.queue[-1] for process in (worker_hosts.shared, *worker_hosts.processes)] == [
+        "ended"
+    ] * 3
+    worker_hosts.hosts.release(host)
+    assert worker_hosts.hosts.acquire("c", OWN) is worker_hosts.hosts.shared
+    assert len(worker_hosts.processes) == 2
 
 
-def test_abandon_stops_a_started_connector_once(machine: Machine) -> None:
-    done: list[str] = []
+def test_abandon_stops_a_started_connector_once(worker_hosts: WorkerHosts) -> None:
+    stopped: list[str] = []
 
     def stop_previous() -> None:
-        done.append("previous")
+        stopped.append("previous")
 
     def stop_current() -> None:
-        done.append("current")
+        stopped.append("current")
 
-    machine.hosts.add_stop("c", stop_previous)
-    machine.hosts.add_stop("c", stop_current)
-    machine.hosts.remove_stop("c", stop_previous)
+    worker_hosts.hosts.add_stop("c", stop_previous)
+    worker_hosts.hosts.add_stop("c", stop_current)
+    worker_hosts.hosts.remove_stop("c", stop_previous)
     for _ in range(2):
-        machine.hosts.abandon("c")
-    assert done == ["current"]
-    machine.hosts.add_stop("c", stop_current)
-    machine.hosts.remove_stop("c", stop_current)
-    machine.hosts.abandon("c")
-    assert done == ["current"]
+        worker_hosts.hosts.abandon("c")
+    assert stopped == ["current"]
+    worker_hosts.hosts.add_stop("c", stop_current)
+    worker_hosts.hosts.remove_stop("c", stop_current)
+    worker_hosts.hosts.abandon("c")
+    assert stopped == ["current"]
 
 
 def test_unused_process_is_closed_only_after_the_idle_timeout(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    worker_hosts: WorkerHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT_S", 0.01)
-    host = machine.hosts.acquire("c", OWN)
-    (processes,) = machine.processes
-    assert processes.next() == "started"
-    machine.hosts.acquire("c", OWN)
-    machine.hosts.release(host, later=True)
-    assert machine.hosts.all()["c"] is host
-    machine.hosts.release(host, later=True)
-    assert processes.next() == "ended"
-    assert "c" not in machine.hosts.all()
+    host = worker_hosts.hosts.acquire("c", OWN)
+    (process,) = worker_hosts.processes
+    assert process.next() == "started"
+    worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.hosts.release(host, later=True)
+    assert worker_hosts.hosts.all()["c"] is host
+    worker_hosts.hosts.release(host, later=True)
+    assert process.next() == "ended"
+    assert "c" not in worker_hosts.hosts.all()
 
 
-def test_reopened_task_reuses_its_process(machine: Machine) -> None:
-    host = machine.hosts.acquire("c", OWN)
-    machine.hosts.release(host, later=True)
-    assert machine.hosts.acquire("c", OWN) is host
-    machine.hosts.close()
+def test_reopened_task_reuses_its_process(worker_hosts: WorkerHosts) -> None:
+    host = worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.hosts.release(host, later=True)
+    assert worker_hosts.hosts.acquire("c", OWN) is host
+    worker_hosts.hosts.close()

@@ -1,4 +1,4 @@
-"""Log lines of the plugins' JVM keep their logger and level, and are attributed to their connector or task."""
+"""Tests that log lines of the plugins' JVM keep their logger and level and name their connector or task."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from typing_extensions import override
 from kraal.core.logging import ContextFilter
 from kraal.java_plugins.jvm import Jvm
 
-Logged = tuple[str, int, str, int | None, str]
+LogEntry = tuple[str, int, str, int | None, str]
 
 
 class RecordingHandler(logging.Handler):
-    """Records log lines with their connector and task."""
+    """A log handler that records lines with their connector and task."""
 
     def __init__(self) -> None:
         super().__init__(1)
         self.addFilter(ContextFilter())
-        self.records: list[Logged] = []
+        self.records: list[LogEntry] = []
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        of = record.__dict__
-        self.records.append((record.name, record.levelno, of["connector"], of["task"], record.getMessage()))
+        fields = record.__dict__
+        self.records.append(
+            (record.name, record.levelno, fields["connector"], fields["task"], record.getMessage())
+        )
 
 
 def line(level: str, logger: str, context: str, text: str) -> str:
@@ -36,7 +38,7 @@ def line(level: str, logger: str, context: str, text: str) -> str:
     return json.dumps([level, logger, context, f"{text}\n"]) + "\n"
 
 
-def log_lines(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
+def log_lines(log: str, *, output: str = "", connector: str = "") -> list[LogEntry]:
     """Return the lines that are logged for a process with this log and standard output."""
     handler = RecordingHandler()
     jvm = Jvm.__new__(Jvm)
@@ -52,8 +54,8 @@ def log_lines(log: str, *, output: str = "", connector: str = "") -> list[Logged
     root.addHandler(handler)
     root.setLevel(1)
     try:
-        for read in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - the functions of the process's threads
-            reader = threading.Thread(target=read)
+        for read_stream in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - the functions of the process's threads
+            reader = threading.Thread(target=read_stream)
             reader.start()
             reader.join(10)
     finally:
@@ -131,12 +133,12 @@ def test_all_lines_of_a_dedicated_process_are_attributed_to_its_connector() -> N
 def test_plugin_discovery_suggestion_is_not_logged() -> None:
     plugins = "org.apache.kafka.connect.runtime.isolation.Plugins"
     advice = "All plugins have ServiceLoader manifests, consider reconfiguring plugin.discovery=service_load"
-    missing = "One or more plugins are missing ServiceLoader manifests"
+    missing_manifests = "One or more plugins are missing ServiceLoader manifests"
     log = [
         line("WARN", plugins, "", advice),
-        line("WARN", plugins, "", missing),
+        line("WARN", plugins, "", missing_manifests),
         line("INFO", "a.B", "", advice),
     ]
     assert [(name, text) for name, _, _, _, text in log_lines("".join(log))] == [
-        (plugins, missing), ("a.B", advice),
+        (plugins, missing_manifests), ("a.B", advice),
     ]  # fmt: skip

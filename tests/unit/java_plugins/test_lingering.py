@@ -1,4 +1,4 @@
-"""Cancelled or failed Java tasks whose threads are still running."""
+"""Tests for cancelled or failed Java tasks whose threads are still running."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.unit.java_plugins.fake_host import FakeHost
 
 
 @dataclass
-class Cluster:
-    """A host and the lease of its worker."""
+class Scenario:
+    """A host, and the lease of the worker."""
 
     host: FakeHost = field(default_factory=FakeHost)
     leased: bool = True
@@ -43,60 +43,62 @@ class Cluster:
         )
         run.open(None)
         self.host.up()
-        self.host.tell(1, "started")
+        self.host.emit(1, "started")
         return run
 
     def tick(self) -> None:
         """Call `tick` of all listeners."""
-        for each in list(self.host.listeners.values()):
-            each.tick()
+        for listener in list(self.host.listeners.values()):
+            listener.tick()
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    cluster = Cluster()
-    cluster.host.results |= {"endTask": False, "hasEnded": False}
-    return cluster
+def scenario() -> Scenario:
+    scenario = Scenario()
+    scenario.host.results |= {"endTask": False, "hasEnded": False}
+    return scenario
 
 
-def cancel(cluster: Cluster) -> None:
-    cluster.run().cancel()
+def cancel(scenario: Scenario) -> None:
+    scenario.run().cancel()
 
 
-def fail(cluster: Cluster) -> None:
-    run = cluster.run()
-    cluster.host.tell(1, "failed", "java.lang.Error: x")
+def fail(scenario: Scenario) -> None:
+    run = scenario.run()
+    scenario.host.emit(1, "failed", "java.lang.Error: x")
     run.cancel()
 
 
 @pytest.mark.parametrize("end", [cancel, fail])
 def test_lingering_task_kills_its_jvm_when_the_lease_expires(
-    cluster: Cluster, end: Callable[[Cluster], None]
+    scenario: Scenario, end: Callable[[Scenario], None]
 ) -> None:
-    end(cluster)
-    cluster.tick()
-    assert cluster.host.killed == []
-    cluster.leased = False
-    cluster.tick()
-    assert cluster.host.killed == [MUST_NOT_WRITE]
-    cluster.host.down()
-    assert cluster.host.listeners == {}
+    end(scenario)
+    scenario.tick()
+    assert scenario.host.killed == []
+    scenario.leased = False
+    scenario.tick()
+    assert scenario.host.killed == [MUST_NOT_WRITE]
+    scenario.host.down()
+    assert scenario.host.listeners == {}
 
 
 @pytest.mark.parametrize("end", [cancel, fail])
-def test_task_whose_thread_has_ended_needs_no_lease(cluster: Cluster, end: Callable[[Cluster], None]) -> None:
-    end(cluster)
-    cluster.host.results["hasEnded"] = True
-    cluster.tick()
-    cluster.leased = False
-    cluster.tick()
-    assert cluster.host.killed == []
+def test_task_whose_thread_has_ended_needs_no_lease(
+    scenario: Scenario, end: Callable[[Scenario], None]
+) -> None:
+    end(scenario)
+    scenario.host.results["hasEnded"] = True
+    scenario.tick()
+    scenario.leased = False
+    scenario.tick()
+    assert scenario.host.killed == []
 
 
-def test_task_keeps_lingering_if_the_check_fails(cluster: Cluster) -> None:
-    cancel(cluster)
-    cluster.host.results["hasEnded"] = RuntimeError("no")
-    cluster.tick()
-    cluster.leased = False
-    cluster.tick()
-    assert cluster.host.killed == [MUST_NOT_WRITE]
+def test_task_keeps_lingering_if_the_check_fails(scenario: Scenario) -> None:
+    cancel(scenario)
+    scenario.host.results["hasEnded"] = RuntimeError("no")
+    scenario.tick()
+    scenario.leased = False
+    scenario.tick()
+    assert scenario.host.killed == [MUST_NOT_WRITE]

@@ -1,4 +1,4 @@
-"""The default log levels of Java plugins."""
+"""Tests for the default log levels of Java plugins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kraal.java_plugins.loggers import set_plugin_log_levels
 
-CHANGED = (
+LOGGERS = (
     *("", "kraal", "com", "io", "net", "org", "software", "org.apache.kafka"),
     *("org.apache.kafka.connect.file", "org.apache.kafka.connect.mirror", "org.apache.iceberg"),
 )
@@ -18,8 +18,8 @@ CHANGED = (
 @pytest.fixture(autouse=True)
 def default_levels() -> Iterator[None]:
     """Set the log levels of a worker's startup; restore the previous levels afterwards."""
-    levels = {name: logging.getLogger(name).level for name in CHANGED}
-    for name in CHANGED:
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.NOTSET)
     logging.root.setLevel(logging.WARNING)
     logging.getLogger("kraal").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""Scrapes send one request to each JVM unless one is pending, and return the latest metrics."""
+"""Tests that a scrape sends at most one pending request to each JVM and returns the latest metrics."""
 
 from __future__ import annotations
 
@@ -118,9 +118,11 @@ def test_hung_jvm_gets_one_request_and_keeps_its_last_metrics(monkeypatch: pytes
     metrics.close()
 
 
-@pytest.mark.parametrize("wrong", [RuntimeError("thrown"), "no JSON", "{}"])
-def test_jvm_with_an_invalid_response_is_down(host: FakeHost, metrics: JavaMetrics, wrong: object) -> None:
-    host.results["measure"] = wrong
+@pytest.mark.parametrize("invalid_response", [RuntimeError("thrown"), "no JSON", "{}"])
+def test_jvm_with_an_invalid_response_is_down(
+    host: FakeHost, metrics: JavaMetrics, invalid_response: object
+) -> None:
+    host.results["measure"] = invalid_response
     scrape(metrics)
     assert not is_up(metrics)
 
@@ -159,15 +161,15 @@ def test_removed_task_has_no_metrics(metrics: JavaMetrics) -> None:
     assert metrics.current([TASK]).tasks == {}
 
 
-def test_closed_metrics_request_nothing(metrics: JavaMetrics) -> None:
+def test_closed_metrics_send_no_requests(metrics: JavaMetrics) -> None:
     metrics.close()
     assert metrics.gather() == []
 
 
-def test_hung_jvm_does_not_block_the_metrics_of_others() -> None:
-    hosts, hung = FakeHosts(up(FakeHost())), HungHost()
-    hosts.own["c"] = up(hung)
-    hung.results["measure"] = response(run=2)
+def test_hung_jvm_does_not_block_metrics_of_other_jvms() -> None:
+    hosts, hung_host = FakeHosts(up(FakeHost())), HungHost()
+    hosts.own["c"] = up(hung_host)
+    hung_host.results["measure"] = response(run=2)
     metrics = JavaMetrics(cast("PluginHosts", hosts))
     metrics.add_run(OTHER, 1)
     metrics.add_run(TASK, 2)
@@ -178,13 +180,13 @@ def test_hung_jvm_does_not_block_the_metrics_of_others() -> None:
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
     ]
-    hung.may_respond.set()
+    hung_host.may_respond.set()
     second.result(TIMEOUT_S)
     values = metrics.current([])
     assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
-    used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
-    assert used % "" in values.text
-    assert used % 'connector="c",' in values.text
+    memory_sample = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
+    assert memory_sample % "" in values.text
+    assert memory_sample % 'connector="c",' in values.text
     assert values.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
     del hosts.own["c"]
     metrics.gather()

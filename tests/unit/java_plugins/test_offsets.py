@@ -1,4 +1,4 @@
-"""Offset requests of Java sources on a standalone worker."""
+"""Tests for offset requests of Java sources on a standalone worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = '["other",{"file":"f"}]'
 
 
 class Host(FakeHost):
-    """A host that passes its requests to the test's thread."""
+    """A host that passes requests to the thread of the test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,8 +49,8 @@ def host(store: OffsetFile) -> Host:
     return host
 
 
-def ask(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, ...]:
-    host.tell(REQUEST_RUN, what, {"request": request, "texts": texts})
+def ask(host: Host, operation: str, texts: object, request: int = 1) -> tuple[Any, ...]:
+    host.emit(REQUEST_RUN, operation, {"request": request, "texts": texts})
     return host.calls.get(timeout=10)
 
 
@@ -95,10 +95,10 @@ def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
 def test_store_error_is_returned_to_the_source(
     host: Host, store: OffsetFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: object) -> None:
+    def fail_to_store(_: object) -> None:
         raise StoreError("cannot write the offset file f: no space")
 
-    monkeypatch.setattr(store, "store", full)
+    monkeypatch.setattr(store, "store", fail_to_store)
     assert ask(host, "store", [[KEY, "{}"]])[3] == "cannot write the offset file f: no space"
 
 

@@ -1,4 +1,4 @@
-"""The properties and JVM options that are derived from the worker's properties."""
+"""Tests for the properties and JVM options that are derived from the worker's properties."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_only_the_shared_jvm_gets_the_jmx_port_options() -> None:
 )
 def test_jvm_has_one_collector_which_options_can_override(settings: str, collector: str) -> None:
     options = list_options({"plugins.jvm.options": settings} if settings else {})
-    assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", each)] == [collector]
+    assert [option for option in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", option)] == [collector]
 
 
 @pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"])
@@ -51,13 +51,13 @@ def test_collector_in_environment_variables_disables_the_default(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "-Da=b -XX:+UseG1GC")
-    assert not [each for each in list_options({}) if each.endswith("GC")]
+    assert not [option for option in list_options({}) if option.endswith("GC")]
 
 
 @pytest.mark.parametrize(
-    ("settings", "passed"),
+    ("settings", "expected"),
     [(JMX, JMX), ("", ""), ("com.example.Reporter", JMX), (f"com.example.Reporter, {JMX}", JMX)],
 )
-def test_third_party_metrics_reporters_are_removed(settings: str, passed: str) -> None:
+def test_third_party_metrics_reporters_are_removed(settings: str, expected: str) -> None:
     properties = worker_properties({"metric.reporters": settings, "producer.batch.size": "1"})
-    assert properties == {"metric.reporters": passed, "producer.batch.size": "1"}
+    assert properties == {"metric.reporters": expected, "producer.batch.size": "1"}

@@ -1,4 +1,4 @@
-"""Config providers and override policies in `plugin.path`: lookup by name, and calls while the JVM restarts."""
+"""Tests for config providers and override policies in `plugin.path`: lookup by name, and calls during JVM restarts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class JavaError(Exception):
 @pytest.fixture
 def host() -> FakeHost:
     host = FakeHost()
-    host.services = [each for each in parse_catalog(SERVICES) if each.is_service]
+    host.services = [java_plugin for java_plugin in parse_catalog(SERVICES) if java_plugin.is_service]
     host.results["configValues"] = json.dumps({"data": {"k": "a value"}, "ttl": 77})
     host.results["checkOverrides"] = "[]"
     return host
@@ -98,21 +98,21 @@ def test_stopping_worker_opens_no_providers() -> None:
 def test_kraal_provider_takes_precedence_over_a_java_class_of_the_same_name(host: FakeHost) -> None:
     name = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
     host.services = [
-        each for each in parse_catalog(json.dumps([plugin(name, "configprovider")])) if each.is_service
+        entry for entry in parse_catalog(json.dumps([plugin(name, "configprovider")])) if entry.is_service
     ]
     assert not open_test_providers(host, RAW | {"config.providers.vault.class": name}).is_remote("vault")
 
 
 def test_resolve_waits_until_the_jvm_is_up(host: FakeHost) -> None:
-    host.while_waited = [lambda: None, lambda: None, host.up]
+    host.wait_actions = [lambda: None, lambda: None, host.up]
     assert open_test_providers(host).resolve(CONFIG).config["a"] == "a value"
-    assert host.waited == 3
+    assert host.wait_count == 3
 
 
 def test_stopping_worker_fails_requests_without_waiting(host: FakeHost) -> None:
     with pytest.raises(Unavailable, match="it starts"):
         open_test_providers(host, is_stopping=True).resolve(CONFIG)
-    assert host.waited == 0
+    assert host.wait_count == 0
 
 
 def test_ask_raises_after_the_timeout(host: FakeHost) -> None:
@@ -120,31 +120,31 @@ def test_ask_raises_after_the_timeout(host: FakeHost) -> None:
     caller = RetryingCaller(host, lambda: False, now.__next__)
     with pytest.raises(Unavailable, match="it starts"):
         caller.ask("any", timeout_s=CALL_TIMEOUT_S)
-    assert host.waited == 2
+    assert host.wait_count == 2
 
 
 def test_request_is_retried_after_a_jvm_exit(host: FakeHost) -> None:
     host.up()
     host.down()
-    host.while_waited = [host.up]
+    host.wait_actions = [host.up]
     assert open_test_providers(host).resolve_with_timeout(CONFIG).config["a"] == "a value"
 
 
-@pytest.mark.parametrize(("text", "settings"), [("sealed", "sealed"), (None, "com.example.Sealed")])
+@pytest.mark.parametrize(("text", "reason"), [("sealed", "sealed"), (None, "com.example.Sealed")])
 def test_provider_error_contains_the_request_and_the_java_stack(
-    host: FakeHost, text: str | None, settings: str
+    host: FakeHost, text: str | None, reason: str
 ) -> None:
     host.up()
     host.results["configValues"] = JavaError("com.example.Sealed", text)
     with pytest.raises(ProviderFailed) as caught:
         open_test_providers(host).resolve(CONFIG)
-    assert str(caught.value) == f"The config provider vault could not read k, l at p: {settings}"
+    assert str(caught.value) == f"The config provider vault could not read k, l at p: {reason}"
     assert caught.value.__cause__ is not None
     assert caught.value.__cause__.__notes__ == ["the stack of Java"]
 
 
 def make_plugins(host: FakeHost) -> WorkerPlugins:
-    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    plugins = [java_plugin for java_plugin in parse_catalog(SERVICES) if not java_plugin.is_service]
     registry = Registry.of({}).with_java(make_classes(plugins, cast("PluginHosts", FakeHosts(host))))
     return WorkerPlugins(registry, Worker(), open_test_providers(host))
 
@@ -154,7 +154,7 @@ def test_type_and_version_lookups_do_not_wait_for_the_jvm(host: FakeHost) -> Non
     assert plugins.connector_type({"connector.class": "com.example.Source", "x": "${vault:p:k}"}) == "source"
     assert plugins.connector_type({"connector.class": "${vault:p:k}"}) == "unknown"
     assert plugins.connector_version({"connector.class": "${vault:p:k}"}) is None
-    assert (host.requests, host.waited) == ([], 0)
+    assert (host.requests, host.wait_count) == ([], 0)
 
 
 @pytest.mark.parametrize("key", ["connector.class", "connector.plugin.version"])
@@ -200,9 +200,9 @@ def strict_worker(host: FakeHost) -> WorkerDefaults:
 
 
 def test_java_policy_validates_each_client_of_a_connector(host: FakeHost) -> None:
-    host.while_waited = [host.up]
+    host.wait_actions = [host.up]
     host.results["validate"] = "[]"
-    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    plugins = [java_plugin for java_plugin in parse_catalog(SERVICES) if not java_plugin.is_service]
     registry = Registry.of({}).with_java(make_classes(plugins, cast("PluginHosts", FakeHosts(host))))
     value_ = {
         "name": "linger.ms",
@@ -220,15 +220,15 @@ def test_java_policy_validates_each_client_of_a_connector(host: FakeHost) -> Non
         "producer.override.batch.size": "many",
     }
     infos = validate_connector(registry, strict_worker(host), config)
-    values = {each.value.name: each.value.errors for each in infos.configs if ".override." in each.value.name}
+    values = {info.value.name: info.value.errors for info in infos.configs if ".override." in info.value.name}
     assert values == {
         "producer.override.linger.ms": ("no", "never"),
         "producer.override.batch.size": (
             "Invalid value many for configuration batch.size: Not a number of type INT",
         ),
     }
-    [(_, about, overrides)] = [each for each in host.requests if each[0] == "checkOverrides"]
-    assert json.loads(about) == {
+    [(_, request, overrides)] = [call for call in host.requests if call[0] == "checkOverrides"]
+    assert json.loads(request) == {
         "name": "c", "type": "source", "class": "com.example.Source", "version": "2.0", "client": "producer",
     }  # fmt: skip
     assert json.loads(overrides) == {"linger.ms": "7"}
@@ -248,7 +248,7 @@ def test_exception_of_a_policy_fails_the_validation(host: FakeHost) -> None:
 
 
 def test_worker_plugins_cannot_be_described(host: FakeHost) -> None:
-    names = [name for each in host.services for name in each.service_names]
+    names = [name for service in host.services for name in service.service_names]
     registry = Registry.of({}).with_java({}, (), names)
     for name in (VAULT, "Strict"):
         with pytest.raises(BadRequest, match=f"Invalid plugin class {name}. Valid types are sink"):

@@ -1,4 +1,4 @@
-"""Java plugins with several versions: the version that a config uses, and the keys that validate it."""
+"""Tests for Java plugins with several versions: the version that a config uses, and the keys that validate it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.java_plugins.catalogs import CATALOG, plugin
 from tests.unit.java_plugins.fake_host import FakeHosts
 from tests.unit.plugins.shipped import Worker
 
-NAMED: dict[str, str | None] = {
+CONFIG: dict[str, str | None] = {
     "name": "c",
     "connector.class": "com.example.OldSource",
     "transforms": "x",
@@ -37,8 +37,10 @@ def test_connector_has_the_version_required_by_its_config(registry: Registry) ->
 
 
 def test_same_version_in_two_locations_is_two_plugins(hosts: FakeHosts) -> None:
-    twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
-    registry = Registry.of({}).with_java(make_classes(parse_catalog(twice), cast("PluginHosts", hosts)))
+    catalog = json.dumps(
+        [plugin("com.example.A", "sink", location=f"file:/{directory}/") for directory in "ab"]
+    )
+    registry = Registry.of({}).with_java(make_classes(parse_catalog(catalog), cast("PluginHosts", hosts)))
     assert registry.versions("com.example.A") == ("2.0", "2.0")
 
 
@@ -46,7 +48,7 @@ def test_same_version_in_two_locations_is_two_plugins(hosts: FakeHosts) -> None:
     ("config", "transform", "converter"),
     [
         ({}, "2.0", "2.0"),
-        ({"connector.plugin.version": "1.0"}, "1.0", "1.0"),  # plugins in the connector's location
+        ({"connector.plugin.version": "1.0"}, "1.0", "1.0"),  # the versions in the location of the connector
         ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "2.0", "1.0"),
         ({"connector.plugin.version": "1.0", "key.converter.plugin.version": "[1.5,)"}, "1.0", "2.0"),
         ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0"),
@@ -55,7 +57,7 @@ def test_same_version_in_two_locations_is_two_plugins(hosts: FakeHosts) -> None:
 def test_configs_are_validated_against_the_keys_of_the_version(
     registry: Registry, config: dict[str, str | None], transform: str, converter: str
 ) -> None:
-    infos = validate_connector(registry, Worker(), NAMED | config)
+    infos = validate_connector(registry, Worker(), CONFIG | config)
     texts = {"1.0": "old", "2.0": "size"}
     names = [info.value.name for info in infos.configs]
     assert not infos.error_count
@@ -77,21 +79,23 @@ def test_java_connectors_use_kafka_plugins_with_kafka_version(hosts: FakeHosts) 
     java = make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
     registry = Registry.of(python_classes).with_java(java)
-    config = NAMED | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.4.0"}
+    config = CONFIG | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.4.0"}
     assert not validate_connector(registry, Worker(), config).error_count
-    wrong = validate_connector(registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"})
-    assert wrong.error_count == 2
+    mismatched_infos = validate_connector(
+        registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"}
+    )
+    assert mismatched_infos.error_count == 2
 
 
 def test_invalid_version_range_is_an_error(registry: Registry) -> None:
-    infos = validate_connector(registry, Worker(), NAMED | {"key.converter.plugin.version": "[1,"})
+    infos = validate_connector(registry, Worker(), CONFIG | {"key.converter.plugin.version": "[1,"})
     assert infos.errors == ("Unbounded range: [1,",)
 
 
 def test_keys_are_described_by_version(registry: Registry) -> None:
-    described = {key.to_json()["name"]: key.key for key in describe_plugin(registry, "OldSource", "1.0")}
-    assert "old" in described
-    assert described["connector.plugin.version"].default == "2.0"
+    keys_by_name = {key.to_json()["name"]: key.key for key in describe_plugin(registry, "OldSource", "1.0")}
+    assert "old" in keys_by_name
+    assert keys_by_name["connector.plugin.version"].default == "2.0"
     assert [key.key.name for key in describe_plugin(registry, "com.example.Change")] == ["size"]
     with pytest.raises(BadRequest, match=r"available versions: \[1\.0, 2\.0, 2\.0\]"):
         describe_plugin(registry, "com.example.Both", "9")

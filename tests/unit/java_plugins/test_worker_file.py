@@ -1,4 +1,4 @@
-"""The file from which Java plugins read the worker's properties."""
+"""Tests for the file from which Java plugins read the worker's properties."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PROPERTIES = {"bootstrap.servers": "b:9092", "sasl.jaas.config": 'x password="a=
 @pytest.mark.parametrize(("standalone", "main"), [(False, "ConnectDistributed"), (True, "ConnectStandalone")])
 def test_command_names_the_class_and_a_file_with_the_properties(*, standalone: bool, main: str) -> None:
     file = WorkerFile(PROPERTIES, standalone=standalone)
-    started, path = file.command.split(" ")
-    assert started == f"org.apache.kafka.connect.cli.{main}"
+    class_name, path = file.command.split(" ")
+    assert class_name == f"org.apache.kafka.connect.cli.{main}"
     for _ in range(2):  # plugins may read the file repeatedly
         assert javaproperties.loads(Path(path).read_text("latin-1")) == PROPERTIES
     file.close()

@@ -1,4 +1,4 @@
-"""Authors: the effect of a request is attributed once, to the client that sent it to this worker."""
+"""Tests that the effect of a request is attributed once, to the client that sent the request to this worker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kraal.journal.authors import (
 )
 
 NAME = ConnectorName("orders")
-WRITTEN = ConfigWritten(NAME, {"a": "1", "gone": None})
-SEEN = ConfigWritten(NAME, {"a": "1", "name": "orders"})
+REQUESTED = ConfigWritten(NAME, {"a": "1", "gone": None})
+OBSERVED = ConfigWritten(NAME, {"a": "1", "name": "orders"})
 
 
 class Clock:
@@ -34,9 +34,9 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("effect", "read"),
+    ("effect", "observed"),
     [
-        (WRITTEN, SEEN),
+        (REQUESTED, OBSERVED),
         (ConnectorDeleted(NAME), ConnectorDeleted(NAME)),
         (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.PAUSED)),
         (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 1))),
@@ -44,44 +44,44 @@ class Clock:
         (OffsetsChanged(NAME), OffsetsChanged(NAME)),
     ],
 )
-def test_author_of_an_effect_is_taken_once(effect: Effect, read: Effect) -> None:
+def test_author_of_an_effect_is_taken_once(effect: Effect, observed: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "PUT from 10.0.0.7"):
-        assert authors.take(read) == "PUT from 10.0.0.7"
-        assert authors.take(read) is None
+        assert authors.take(observed) == "PUT from 10.0.0.7"
+        assert authors.take(observed) is None
 
 
 @pytest.mark.parametrize(
-    ("effect", "read"),
+    ("effect", "observed"),
     [
-        (WRITTEN, ConfigWritten(NAME, {"a": "2"})),
-        (WRITTEN, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
-        (WRITTEN, ConfigWritten(ConnectorName("other"), {"a": "1"})),
+        (REQUESTED, ConfigWritten(NAME, {"a": "2"})),
+        (REQUESTED, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
+        (REQUESTED, ConfigWritten(ConnectorName("other"), {"a": "1"})),
         (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.STOPPED)),
         (InstanceRestarted(NAME), InstanceRestarted(NAME, include_tasks=True)),
         (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 2))),
-        (ConnectorDeleted(NAME), WRITTEN),
+        (ConnectorDeleted(NAME), REQUESTED),
     ],
 )
-def test_different_effects_have_different_authors(effect: Effect, read: Effect) -> None:
+def test_author_is_not_taken_for_a_different_effect(effect: Effect, observed: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "somebody"):
-        assert authors.take(read) is None
+        assert authors.take(observed) is None
 
 
 def test_rejected_request_is_removed() -> None:
     authors = Authors(Clock())
-    with pytest.raises(BadRequest), authors.asking(WRITTEN, "refused"):
+    with pytest.raises(BadRequest), authors.asking(REQUESTED, "refused"):
         raise BadRequest("no")
-    assert authors.take(SEEN) is None
+    assert authors.take(OBSERVED) is None
 
 
 @pytest.mark.parametrize("error", [TimedOut("later"), ActorDied("the herder died"), StoreError("unknown")])
 def test_request_with_an_unknown_result_is_kept(error: Exception) -> None:
     authors = Authors(Clock())
-    with pytest.raises(type(error)), authors.asking(WRITTEN, "somebody"):
+    with pytest.raises(type(error)), authors.asking(REQUESTED, "somebody"):
         raise error
-    assert authors.take(SEEN) == "somebody"
+    assert authors.take(OBSERVED) == "somebody"
 
 
 @pytest.mark.parametrize(
@@ -90,43 +90,43 @@ def test_request_with_an_unknown_result_is_kept(error: Exception) -> None:
 def test_forwarded_request_is_kept_briefly_after_its_response(after_ms: int, by: str | None) -> None:
     clock = Clock()
     authors = Authors(clock)
-    with authors.asking(WRITTEN, "forwarded") as stay:
+    with authors.asking(REQUESTED, "forwarded") as keep_author:
         clock.now_ms = 1_000
-        stay()
+        keep_author()
     clock.now_ms += after_ms
-    assert authors.take(SEEN) == by
+    assert authors.take(OBSERVED) == by
 
 
 def test_completed_request_is_removed() -> None:
     authors = Authors(Clock())
-    with authors.asking(WRITTEN, "somebody"):
+    with authors.asking(REQUESTED, "somebody"):
         pass
-    assert authors.take(SEEN) is None
+    assert authors.take(OBSERVED) is None
 
 
 def test_request_without_a_response_expires() -> None:
     clock = Clock()
     authors = Authors(clock)
-    with authors.asking(WRITTEN, "somebody"):
+    with authors.asking(REQUESTED, "somebody"):
         clock.now_ms = REQUEST_TIMEOUT_MS + 1
-        assert authors.take(SEEN) is None
+        assert authors.take(OBSERVED) is None
 
 
 def test_equal_requests_are_matched_in_order() -> None:
     authors = Authors(Clock())
-    with authors.asking(WRITTEN, "one"), authors.asking(WRITTEN, "two"):
-        assert [authors.take(SEEN), authors.take(SEEN)] == ["one", "two"]
+    with authors.asking(REQUESTED, "one"), authors.asking(REQUESTED, "two"):
+        assert [authors.take(OBSERVED), authors.take(OBSERVED)] == ["one", "two"]
 
 
 def test_requests_without_an_effect_are_not_recorded() -> None:
-    with Authors(Clock()).asking(None, "somebody") as stay:
-        stay()
+    with Authors(Clock()).asking(None, "somebody") as keep_author:
+        keep_author()
 
 
 def test_number_of_authors_is_limited() -> None:
     authors = Authors(Clock())
     for number in range(3 * MAX_AUTHORS):
-        with authors.asking(ConnectorDeleted(ConnectorName(f"c{number}")), str(number)) as stay:
-            stay()
+        with authors.asking(ConnectorDeleted(ConnectorName(f"c{number}")), str(number)) as keep_author:
+            keep_author()
     assert authors.take(ConnectorDeleted(ConnectorName(f"c{2 * MAX_AUTHORS - 1}"))) is None
     assert authors.take(ConnectorDeleted(ConnectorName(f"c{2 * MAX_AUTHORS}"))) == str(2 * MAX_AUTHORS)

@@ -1,4 +1,4 @@
-"""A state is explained by the latest cause of its instance, or by its change."""
+"""Tests that a state is explained by the latest cause of its instance, or else by the change of the state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ RUNNING, FAILED = status(State.RUNNING), status(State.FAILED, trace="OSError: no
 
 
 def explain_change(
-    before: Status | None, after: Status | None, noted: Cause | None = None, reason: str = ""
+    before: Status | None, after: Status | None, recorded: Cause | None = None, reason: str = ""
 ) -> str:
-    return explain(before, after, noted, now_ms=NOW, reason=reason).cause
+    return explain(before, after, recorded, now_ms=NOW, reason=reason).cause
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_rebalance_reason_is_included_if_available() -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_noted_cause_explains_its_states(kind: Kind) -> None:
-    noted = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
-    explanation = explain(RUNNING, status(State.UNASSIGNED), noted, now_ms=NOW)
+def test_recorded_cause_explains_its_states(kind: Kind) -> None:
+    recorded = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
+    explanation = explain(RUNNING, status(State.UNASSIGNED), recorded, now_ms=NOW)
     assert (explanation.cause, explanation.by, explanation.is_consumed) == (
         kind.value,
         "PUT from 10.0.0.7",
@@ -66,10 +66,10 @@ def test_noted_cause_explains_its_states(kind: Kind) -> None:
 
 
 def test_settled_state_consumes_its_cause() -> None:
-    noted = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW)
-    for state, uses in ((State.RESTARTING, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
-        assert explain(RUNNING, status(state), noted, now_ms=NOW).is_consumed is uses
-    assert explain(RUNNING, FAILED, noted, now_ms=NOW).is_consumed, "the restart failed"
+    recorded = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW)
+    for state, is_consumed in ((State.RESTARTING, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
+        assert explain(RUNNING, status(state), recorded, now_ms=NOW).is_consumed is is_consumed
+    assert explain(RUNNING, FAILED, recorded, now_ms=NOW).is_consumed, "a failed restart consumes its cause"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_settled_state_consumes_its_cause() -> None:
     ],
 )
 def test_cause_does_not_explain_unrelated_states(kind: Kind, state: State) -> None:
-    noted = Cause(kind, "somebody", NOW)
-    explanation = explain(status(State.UNASSIGNED), status(state), noted, now_ms=NOW)
+    recorded = Cause(kind, "somebody", NOW)
+    explanation = explain(status(State.UNASSIGNED), status(state), recorded, now_ms=NOW)
     assert (explanation.by, explanation.is_consumed) == ("", False)
     assert explanation.cause != kind.value or kind.value in ("paused", "stopped")
 
@@ -97,10 +97,12 @@ def test_failure_is_explained_by_its_trace() -> None:
 
 
 def test_expired_cause_is_ignored() -> None:
-    noted = Cause(Kind.CONFIG, "somebody", NOW - MAX_CAUSE_AGE_MS - 1)
-    assert explain_change(RUNNING, status(State.RUNNING, generation=4), noted) == "assigned in generation 4"
+    recorded = Cause(Kind.CONFIG, "somebody", NOW - MAX_CAUSE_AGE_MS - 1)
+    assert (
+        explain_change(RUNNING, status(State.RUNNING, generation=4), recorded) == "assigned in generation 4"
+    )
 
 
 def test_cause_may_have_a_custom_text() -> None:
-    noted = Cause(Kind.AUTO_RESTART, "this worker", NOW, "automatic restart 2 of at most 5")
-    assert explain_change(FAILED, status(State.RESTARTING), noted) == "automatic restart 2 of at most 5"
+    recorded = Cause(Kind.AUTO_RESTART, "this worker", NOW, "automatic restart 2 of at most 5")
+    assert explain_change(FAILED, status(State.RESTARTING), recorded) == "automatic restart 2 of at most 5"

@@ -1,4 +1,4 @@
-"""Earlier configs: without secrets, with changed keys, bounded in number and bytes."""
+"""Tests for earlier configs, which list changed keys, contain no secrets, and are limited in number and bytes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def add(configs: Configs, before: Config | None, after: Config | None, ms: int, 
 
 def test_replaced_version_is_kept_in_the_history() -> None:
     configs = create_configs()
-    one, two = {"a": "1", "b": "2", "gone": "x"}, {"a": "1", "b": "3", "new": "y"}
-    add(configs, None, one, 10, "POST from 10.0.0.1")
+    original, replacement = {"a": "1", "b": "2", "gone": "x"}, {"a": "1", "b": "3", "new": "y"}
+    add(configs, None, original, 10, "POST from 10.0.0.1")
     assert configs.read(NAME).entries == ()
     assert configs.last_write(NAME) == ConfigWrite(10, "POST from 10.0.0.1")
-    add(configs, one, two, 20, "PUT from 10.0.0.2")
-    assert [each.to_json(()) for each in configs.read(NAME).entries] == [
-        {"ms": 10, "by": "POST from 10.0.0.1", "config": one, "changed": ["b", "gone", "new"]}
+    add(configs, original, replacement, 20, "PUT from 10.0.0.2")
+    assert [version.to_json(()) for version in configs.read(NAME).entries] == [
+        {"ms": 10, "by": "POST from 10.0.0.1", "config": original, "changed": ["b", "gone", "new"]}
     ]
     assert configs.last_write(NAME) == ConfigWrite(20, "PUT from 10.0.0.2")
 
@@ -49,20 +49,20 @@ def test_config_of_a_deleted_connector_is_kept_in_the_history() -> None:
     add(configs, None, {"a": "1"}, 10)
     add(configs, {"a": "1"}, None, 20)
     assert configs.last_write(NAME) is None
-    assert [(each.written.ms, each.changed) for each in configs.read(NAME).entries] == [(10, ())]
+    assert [(version.written.ms, version.changed) for version in configs.read(NAME).entries] == [(10, ())]
 
 
 def test_secrets_are_hidden_and_changed_keys_are_listed() -> None:
     configs = create_configs()
-    one = {
+    original = {
         "db.password": "first-secret",
         "declared": "second-secret",
         "url": "jdbc:x://user:third-secret@host/db",
         "from.file": "${file:/etc/x:password}",
         "kept.token": "${env:TOKEN}",
     }
-    add(configs, None, one, 10)
-    add(configs, one, {**one, "db.password": "changed", "declared": "changed"}, 20)
+    add(configs, None, original, 10)
+    add(configs, original, {**original, "db.password": "changed", "declared": "changed"}, 20)
     [version] = configs.read(NAME).entries
     assert version.changed == ("db.password", "declared")
     rendered = version.to_json({"declared"})
@@ -92,7 +92,9 @@ def test_number_of_versions_is_limited() -> None:
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)
     content = configs.read(NAME)
-    assert [each.config["n"] for each in content.entries] == [str(n) for n in range(30 - MAX_VERSIONS, 30)]
+    assert [version.config["n"] for version in content.entries] == [
+        str(n) for n in range(30 - MAX_VERSIONS, 30)
+    ]
     assert content.dropped == 30 - MAX_VERSIONS
 
 
@@ -103,11 +105,11 @@ def test_versions_are_limited_in_bytes(versions: list[Config]) -> None:
         name = ConnectorName(f"c{number % 3}")
         configs.add(name, before, after, ConfigWrite(number))
     content = [configs.read(ConnectorName(f"c{number}")).entries for number in range(3)]
-    assert all(sum(each.size for each in entries) <= 10_000 for entries in content)
-    assert sum(each.size for entries in content for each in entries) <= 20_000
+    assert all(sum(version.size for version in entries) <= 10_000 for entries in content)
+    assert sum(version.size for entries in content for version in entries) <= 20_000
     for entries in content:
-        for each in entries:
-            assert each.size >= len(json.dumps(dict(each.config), ensure_ascii=False))
+        for version in entries:
+            assert version.size >= len(json.dumps(dict(version.config), ensure_ascii=False))
 
 
 def test_null_value_differs_from_a_missing_key() -> None:

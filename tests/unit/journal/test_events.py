@@ -1,4 +1,4 @@
-"""Events: numbered, readable after a number or from the end, bounded in bytes."""
+"""Tests for events, which are numbered, read after a number or from the end, and limited in bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = ConnectorName("numbers")
 
 
 @pytest.fixture(autouse=True)
-def no_secrets() -> Iterator[None]:
+def _clear_secrets() -> Iterator[None]:
     yield
     secrets.clear()
 

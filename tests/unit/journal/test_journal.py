@@ -1,4 +1,4 @@
-"""The journal: listeners, records of several herders, and total size."""
+"""Tests for the journal: listeners, records of several herders, and total size."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def write_all(recorder: Journal) -> None:
 
 def test_listeners_receive_changes() -> None:
     recorder, notified = journal(), list[tuple[str, ConnectorName | None]]()
-    stop = recorder.listen(lambda kind, name: notified.append((kind, name)))
+    stop_listening = recorder.listen(lambda kind, name: notified.append((kind, name)))
     write_all(recorder)
     assert notified == [
         ("events", None), ("history", NAME), ("events", None), ("configs", NAME), ("logs", NAME),
     ]  # fmt: skip
-    stop()
+    stop_listening()
     write_all(recorder)
     assert len(notified) == 5
 
@@ -68,7 +68,7 @@ def test_failing_listener_is_removed_without_affecting_others(
     write_all(recorder)
     assert notified == ["broken", "events", "history", "events", "configs", "logs"]
     assert [record.message for record in caplog.records] == [
-        "Removed a listener of the journal, which failed"
+        "Removed a journal listener that raised an error"
     ]
 
 
@@ -82,12 +82,12 @@ def test_listener_does_not_receive_its_own_lines() -> None:
     recorder.listen(listener)
     log_connector_line(recorder, "first")
     assert notified == ["logs"]
-    assert [each.message for each in recorder.lines.read(NAME).entries] == ["first", "from a listener"]
+    assert [line.message for line in recorder.lines.read(NAME).entries] == ["first", "from a listener"]
 
 
 def test_states_contain_the_reason_of_their_rebalance() -> None:
     recorder = journal()
-    recorder.note_rebalance(7, "b:1 left")
+    recorder.record_rebalance_reason(7, "b:1 left")
     recorder.record_state(T0, status(State.RUNNING, generation=7), 1)
     [entry] = recorder.states.read(NAME).entries
     assert entry.cause == "assigned in generation 7: b:1 left"
@@ -112,7 +112,7 @@ def test_later_herder_records_missed_removals() -> None:
     recorder = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
     recorder.record_replayed_states(statuses)
-    recorder.note_cause([T0], Cause(Kind.CONFIG, "somebody", 1_000))
+    recorder.record_cause([T0], Cause(Kind.CONFIG, "somebody", 1_000))
     recorder.record_replayed_states({NAME: status(State.RUNNING)})
     [*_, last] = recorder.states.read(NAME).entries
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
@@ -122,7 +122,7 @@ def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() ->
     recorder, notified = journal(0), list[str]()
     recorder.listen(lambda kind, _: notified.append(kind))
     recorder.record_event(EventKind.WORKER, "started")
-    recorder.note_cause([T0], Cause(Kind.CONFIG, "", 1_000))
+    recorder.record_cause([T0], Cause(Kind.CONFIG, "", 1_000))
     recorder.record_state(T0, status(State.RUNNING), 1)
     recorder.record_replayed_states({NAME: status(State.RUNNING)})
     recorder.record_config(NAME, {"a": "1"}, {"a": "2"}, ConfigWrite(1))
@@ -136,7 +136,7 @@ def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() ->
 
 @pytest.mark.parametrize(("max_bytes", "expected"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
 def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: list[str]) -> None:
-    recorder, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
+    recorder, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - outside the tree of loggers
     recorder.follow_log(root)
 
     def run() -> None:
@@ -144,7 +144,7 @@ def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: li
         root.warning("a line")
 
     copy_context().run(run)
-    assert [each.message for each in recorder.lines.read(NAME).entries] == expected
+    assert [line.message for line in recorder.lines.read(NAME).entries] == expected
     assert len(root.handlers) == len(expected)
 
 
@@ -159,8 +159,8 @@ def test_all_contents_are_limited_in_bytes() -> None:
     names = [ConnectorName(f"c{number}") for number in range(50)]
     sizes = [
         sum(entry.size for name in names for entry in recorder.states.read(name).entries),
-        sum(each.size for name in names for each in recorder.configs.read(name).entries),
-        sum(each.size for name in names for each in recorder.lines.read(name).entries),
+        sum(version.size for name in names for version in recorder.configs.read(name).entries),
+        sum(line.size for name in names for line in recorder.lines.read(name).entries),
         sum(event.size for event in recorder.events.after(None, 10_000)),
     ]
     assert all(size > 3_000 for size in sizes)

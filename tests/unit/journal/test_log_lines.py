@@ -1,4 +1,4 @@
-"""Log lines of connectors: attributed, scrubbed and bounded, without a lock held during callbacks."""
+"""Tests that log lines of connectors are attributed, scrubbed and limited, and listeners are called without a lock."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NAME = ConnectorName("orders")
 
 
 class Log:
-    """A separate logger with the handler, and the calls of its listener."""
+    """A separate logger whose handler collects lines, and a record of the calls of the listener."""
 
-    def __init__(self, each: int = 100_000, total: int = 1_000_000) -> None:
-        self.told: list[ConnectorName] = []
-        self.lines = LogLines(each, total, self.told.append)
-        self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - in no tree
+    def __init__(self, connector_limit: int = 100_000, total_limit: int = 1_000_000) -> None:
+        self.notified: list[ConnectorName] = []
+        self.lines = LogLines(connector_limit, total_limit, self.notified.append)
+        self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - outside the tree of loggers
         self.logger.addHandler(self.lines)
 
     def read(self, name: ConnectorName = NAME) -> tuple[LogLine, ...]:
@@ -42,7 +42,7 @@ def log() -> Iterator[Log]:
 def log_line(
     log: Log, subject: str, text: str, *args: object, level: int = logging.INFO, exc_info: bool = False
 ) -> None:
-    """Log on a thread that works for `subject`."""
+    """Log a line in the context of `subject`."""
 
     def run() -> None:
         log_subject.set(subject)
@@ -62,7 +62,7 @@ def test_line_is_assigned_to_the_instance_of_its_thread(log: Log) -> None:
         (None, logging.WARNING, "found a file"),
     ]
     assert [line.message for line in log.read(ConnectorName("other-1"))] == ["elsewhere"]
-    assert log.told == ["orders", "orders", "other-1"]
+    assert log.notified == ["orders", "orders", "other-1"]
 
 
 def test_line_is_rendered_as_json(log: Log) -> None:
@@ -112,9 +112,9 @@ def test_scrubbed_line_is_not_scrubbed_again(monkeypatch: pytest.MonkeyPatch) ->
         return text
 
     monkeypatch.setattr(Secrets, "scrub", scrub)
-    log, other = Log(), logging.StreamHandler(io.StringIO())
-    other.addFilter(SecretsFilter())
-    log.logger.handlers.insert(0, other)
+    log, other_handler = Log(), logging.StreamHandler(io.StringIO())
+    other_handler.addFilter(SecretsFilter())
+    log.logger.handlers.insert(0, other_handler)
     log_line(log, "task orders-0", "once")
     assert calls == ["once"]
     assert len(log.read()) == 1
@@ -144,7 +144,7 @@ def test_lines_are_limited_in_bytes(entries: list[tuple[int, str]]) -> None:
 
 
 def test_listener_may_log_without_deadlock() -> None:
-    """With the lock of `logging` held, the second thread would deadlock."""
+    """If the lock of `logging` were held, the second thread would deadlock."""
     log = Log()
     ended = threading.Event()
 
@@ -157,7 +157,7 @@ def test_listener_may_log_without_deadlock() -> None:
             threading.Thread(target=log_on_other_thread, daemon=True).start()
             assert ended.wait(10)
 
-    log.lines._listener = listener  # noqa: SLF001 - given at creation
+    log.lines._listener = listener  # noqa: SLF001 - set at creation
     log_line(log, "task orders-0", "first")
     assert ended.is_set()
     assert [line.message for line in log.read(ConnectorName("second"))] == ["from a listener"]

@@ -1,4 +1,4 @@
-"""Ring buffers: byte limits and counts of dropped entries."""
+"""Tests for ring buffers: byte limits and counts of dropped entries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_ring_keeps_the_latest_entries_within_its_limits(
     for number, size in enumerate(sizes):
         ring.append(number, size)
         entries = ring.entries()
-        assert ring.size == sum(sizes[each] for each in entries) <= limit
+        assert ring.size == sum(sizes[entry] for entry in entries) <= limit
         assert max_entries is None or len(entries) <= max_entries
         assert len(ring) == len(entries) == number + 1 - ring.dropped
     fitting = [number for number, size in enumerate(sizes) if size <= limit]
@@ -50,10 +50,10 @@ def test_ring_keeps_the_latest_entries_within_its_limits(
 
 
 class Model:
-    """Model of keyed rings: lists, and the order in which keys were written."""
+    """A model of keyed rings that stores lists in the order in which their keys were last written."""
 
-    def __init__(self, each: int, total: int) -> None:
-        self.each, self.total = each, total
+    def __init__(self, key_limit: int, total_limit: int) -> None:
+        self.key_limit, self.total_limit = key_limit, total_limit
         self.entries: dict[str, deque[tuple[int, int]]] = {}
         self.added: dict[str, int] = {}
 
@@ -64,12 +64,12 @@ class Model:
     def append(self, key: str, number: int, size: int) -> None:
         self.added[key] = self.added.get(key, 0) + 1
         ring = self.entries.pop(key, deque())
-        self.entries[key] = ring  # written last
-        if size <= self.each:
+        self.entries[key] = ring  # the key is now the most recently written key
+        if size <= self.key_limit:
             ring.append((number, size))
-        while sum(size for _, size in ring) > self.each:
+        while sum(size for _, size in ring) > self.key_limit:
             ring.popleft()
-        while self.size() > self.total:
+        while self.size() > self.total_limit:
             oldest = next(iter(self.entries))
             if self.entries[oldest]:
                 self.entries[oldest].popleft()
@@ -84,19 +84,19 @@ WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 900)), max_s
 @given(WRITES, st.integers(0, 800), st.integers(0, 5 * KEY_BYTES))
 @settings(max_examples=200)
 def test_keyed_rings_evict_the_least_recently_written_key(
-    writes: list[tuple[str, int]], each: int, total: int
+    writes: list[tuple[str, int]], key_limit: int, total_limit: int
 ) -> None:
-    rings: KeyedRings[str, int] = KeyedRings(each, total)
-    model = Model(each, total)
+    rings: KeyedRings[str, int] = KeyedRings(key_limit, total_limit)
+    model = Model(key_limit, total_limit)
     for number, (key, size) in enumerate(writes):
         content = rings.append(key, make_entry(number, size))
         model.append(key, number, size)
-        assert rings.size == model.size() <= total
+        assert rings.size == model.size() <= total_limit
         assert content == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
         for name, added in model.added.items():
             kept_entries = rings.read(name)
-            assert list(kept_entries.entries) == [each for each, _ in model.entries.get(name, ())]
+            assert list(kept_entries.entries) == [entry for entry, _ in model.entries.get(name, ())]
             assert kept_entries.dropped + len(kept_entries.entries) == added
 
 
@@ -113,8 +113,8 @@ def test_number_of_empty_keys_is_limited() -> None:
     for number in range(3 * MAX_EMPTY_KEYS):
         rings.append(f"key-{number}", make_entry(number, 50))
     assert len(rings.keys()) == 1
-    counted = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.read(f"key-{number}").dropped]
-    assert counted == list(range(2 * MAX_EMPTY_KEYS - 1, 3 * MAX_EMPTY_KEYS - 1))
+    counted_keys = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.read(f"key-{number}").dropped]
+    assert counted_keys == list(range(2 * MAX_EMPTY_KEYS - 1, 3 * MAX_EMPTY_KEYS - 1))
 
 
 def test_zero_byte_ring_only_counts_entries() -> None:
@@ -134,21 +134,21 @@ def test_memory_of_rings_matches_their_size() -> None:
                 f"connector-{number % 80}", make_entry((number, text), ENTRY_BYTES + text_bytes(text))
             )
         gc.collect()
-        taken, _ = tracemalloc.get_traced_memory()
+        traced_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert 900_000 < rings.size <= 1_000_000
-    assert taken < rings.size
+    assert traced_bytes < rings.size
 
 
 def test_reentrant_append_is_rejected() -> None:
     rings: KeyedRings[str, int] = KeyedRings(1000, 10_000)
 
-    def make() -> tuple[int, int]:
-        assert not rings.append("a", make_entry(2, 1)), "a finalizer that logs runs here on the same thread"
+    def append_reentrantly() -> tuple[int, int]:
+        assert not rings.append("a", make_entry(2, 1)), "a finalizer that logs may append on the same thread"
         return 1, 1
 
-    assert rings.append("a", make)
+    assert rings.append("a", append_reentrantly)
     assert rings.read("a").entries == (1,)
 
 
@@ -163,10 +163,10 @@ def test_keyed_rings_are_thread_safe() -> None:
         )
         for start in range(4)
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert rings.size <= 20_000
     names = [f"k{n}" for n in range(7)]
     assert sum(rings.read(k).dropped + len(rings.read(k).entries) for k in names) == 12_000
@@ -182,13 +182,13 @@ def test_guard_detects_reentrance() -> None:
 
 @given(st.text(), st.integers(3, 50))
 def test_text_is_truncated_to_bytes(text: str, limit: int) -> None:
-    shortened = truncate(text, limit)
-    assert len(shortened.encode("utf-8", "replace")) <= limit
+    truncated = truncate(text, limit)
+    assert len(truncated.encode("utf-8", "replace")) <= limit
     if len(text.encode("utf-8", "replace")) <= limit:
-        assert shortened == text
+        assert truncated == text
     else:
-        assert shortened.endswith("…")
-        assert text.startswith(shortened[:-1]) or "?" in shortened
+        assert truncated.endswith("…")
+        assert text.startswith(truncated[:-1]) or "?" in truncated
 
 
 @pytest.mark.parametrize("text", ["a\ud800b" * 100])

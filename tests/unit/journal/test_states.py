@@ -1,4 +1,4 @@
-"""The history of states: each state once with its cause, even if several herders read the same records."""
+"""Tests that the history contains each state once with its cause, even if several herders read the same records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
 from kraal.journal.causes import STORED, Cause, Kind
-from kraal.journal.states import MAX_NOTED, TRACE_BYTES, StateEntry, States
+from kraal.journal.states import MAX_PENDING_CAUSES, TRACE_BYTES, StateEntry, States
 from kraal.protocol.status_records import Status
 
 NAME = ConnectorName("numbers")
@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 
 
 @pytest.fixture(autouse=True)
-def no_secrets() -> Iterator[None]:
+def _clear_secrets() -> Iterator[None]:
     yield
     secrets.clear()
 
@@ -49,14 +49,14 @@ def add(states: States, instance: Instance, after: Status | None) -> StateEntry 
 
 
 def replay(states: States, records: Sequence[Status | None], *, first: int = 0) -> None:
-    """Read records whose times are their numbers, starting at 1."""
-    for number, each in enumerate(records, first + 1):
-        states.replay(T0, each, NOW + number)
+    """Replay records whose times are their numbers, starting at `first` + 1."""
+    for number, record in enumerate(records, first + 1):
+        states.replay(T0, record, NOW + number)
 
 
 def test_entry_contains_all_fields_of_a_state() -> None:
     states = create_states()
-    states.note_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
+    states.record_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
     entry = add(states, T0, status(State.RESTARTING, 7))
     assert entry is not None
     assert entry.to_json() == {
@@ -79,17 +79,17 @@ def test_repeated_state_is_not_recorded() -> None:
 
 def test_cause_explains_states_until_the_next_settled_state() -> None:
     states = create_states()
-    states.note_cause([T0], Cause(Kind.RESTART, "somebody", NOW))
-    for each in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
-        add(states, T0, status(each))
+    states.record_cause([T0], Cause(Kind.RESTART, "somebody", NOW))
+    for state in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
+        add(states, T0, status(state))
     causes = [entry.cause for entry in states.read(NAME).entries]
     assert causes == ["restarted", "restarted", "restarted", "stopped by its worker"]
 
 
 def test_latest_cause_applies_to_its_instances_only() -> None:
     states = create_states()
-    states.note_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW))
-    states.note_cause([T1], Cause(Kind.RESTART, "another", NOW))
+    states.record_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW))
+    states.record_cause([T1], Cause(Kind.RESTART, "another", NOW))
     for task in (T0, T1):
         add(states, task, status(State.UNASSIGNED))
     assert [(e.cause, e.by) for e in states.read(NAME).entries] == [
@@ -99,7 +99,7 @@ def test_latest_cause_applies_to_its_instances_only() -> None:
 
 
 class TestLateCauses:
-    """The two logs are read independently, so states may be read before their cause."""
+    """Tests for causes that are read after their states, because the two logs are read independently."""
 
     CAUSE = Cause(Kind.CONFIG, "somebody", NOW + 10)
 
@@ -107,7 +107,7 @@ class TestLateCauses:
         states = create_states()
         for number, state in enumerate((State.RUNNING, State.UNASSIGNED, State.RUNNING)):
             add(states, T0, status(state, 10 * number + 5))
-        states.note_cause([T0, T1], self.CAUSE, amends=True)
+        states.record_cause([T0, T1], self.CAUSE, amends=True)
         add(states, T0, status(State.UNASSIGNED, 40))
         assert [(entry.cause, entry.by) for entry in states.read(NAME).entries] == [
             ("assigned in generation 1", ""),
@@ -116,27 +116,27 @@ class TestLateCauses:
             ("stopped by its worker", ""),
         ]
 
-    def test_late_cause_explains_states_that_follow(self) -> None:
+    def test_late_cause_explains_subsequent_states(self) -> None:
         states = create_states()
         add(states, T0, status(State.RUNNING, 5))
         add(states, T0, status(State.UNASSIGNED, 15))
-        states.note_cause([T0], self.CAUSE, amends=True)
+        states.record_cause([T0], self.CAUSE, amends=True)
         add(states, T0, status(State.RUNNING, 20))
         assert [entry.cause for entry in states.read(NAME).entries][1:] == ["config changed"] * 2
 
     def test_existing_causes_are_not_amended(self) -> None:
         states = create_states()
-        states.note_cause([T0], Cause(Kind.RESTART, "another", NOW))
+        states.record_cause([T0], Cause(Kind.RESTART, "another", NOW))
         for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
             add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
-        states.note_cause([T0, NAME], self.CAUSE, amends=True)
+        states.record_cause([T0, NAME], self.CAUSE, amends=True)
         causes = {entry.task: entry.cause for entry in states.read(NAME).entries}
         assert causes == {0: "restarted", 1: "assigned in generation 1", None: "OSError: x"}
 
     def test_local_decision_does_not_amend_earlier_states(self) -> None:
         states = create_states()
-        add(states, T0, status(State.RUNNING, 15))  # from a clock that is ahead
-        states.note_cause([T0], self.CAUSE)
+        add(states, T0, status(State.RUNNING, 15))  # the clock of the writer is ahead
+        states.record_cause([T0], self.CAUSE)
         add(states, T0, status(State.UNASSIGNED, 20))
         assert [entry.cause for entry in states.read(NAME).entries] == [
             "assigned in generation 1",
@@ -146,12 +146,12 @@ class TestLateCauses:
 
 def test_unused_causes_expire() -> None:
     states = create_states()
-    for number in range(3 * MAX_NOTED):
-        states.note_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
-    old, latest = TaskId(NAME, 2 * MAX_NOTED), TaskId(NAME, 3 * MAX_NOTED - 1)
-    assert len(states._noted) <= MAX_NOTED  # noqa: SLF001 - its memory is the point
-    assert states.find_noted_cause(old, NOW + 300 * MAX_NOTED) is None
-    assert states.find_noted_cause(latest, NOW + 300 * MAX_NOTED) is not None
+    for number in range(3 * MAX_PENDING_CAUSES):
+        states.record_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
+    earlier_task, latest_task = TaskId(NAME, 2 * MAX_PENDING_CAUSES), TaskId(NAME, 3 * MAX_PENDING_CAUSES - 1)
+    assert len(states._pending_causes) <= MAX_PENDING_CAUSES  # noqa: SLF001 - tests the limit
+    assert states.find_pending_cause(earlier_task, NOW + 300 * MAX_PENDING_CAUSES) is None
+    assert states.find_pending_cause(latest_task, NOW + 300 * MAX_PENDING_CAUSES) is not None
 
 
 def test_trace_is_truncated_and_scrubbed() -> None:
@@ -164,10 +164,10 @@ def test_trace_is_truncated_and_scrubbed() -> None:
     assert entry.trace is not None
     assert entry.trace.splitlines()[0] == "OSError: no [hidden]"
     assert len(entry.trace.splitlines()) == 11
-    long = add(states, T1, status(State.FAILED, trace="é" * 1_000_000))
-    assert long is not None
-    assert long.trace is not None
-    assert len(long.trace.encode()) <= TRACE_BYTES
+    long_entry = add(states, T1, status(State.FAILED, trace="é" * 1_000_000))
+    assert long_entry is not None
+    assert long_entry.trace is not None
+    assert len(long_entry.trace.encode()) <= TRACE_BYTES
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.text(max_size=3_000)), max_size=40))
@@ -181,7 +181,7 @@ def test_entries_are_limited_in_bytes(failures: list[tuple[int, str]]) -> None:
 
 
 class TestLaterHerder:
-    """It reads all records from the beginning; the journal contains those read by an earlier herder."""
+    """Tests for a herder that replays all records, some of which an earlier herder has added to the journal."""
 
     RECORDS = (
         status(State.RUNNING, 1),
@@ -193,33 +193,31 @@ class TestLaterHerder:
         status(State.RUNNING, 7, generation=3),
     )
 
-    @pytest.mark.parametrize("seen", range(1, 8))
+    @pytest.mark.parametrize("read_count", range(1, 8))
     @pytest.mark.parametrize("compacted", [False, True])
-    def test_replay_neither_loses_nor_duplicates_states(self, seen: int, *, compacted: bool) -> None:
-        whole, states = create_states(), create_states()
-        for each in self.RECORDS:
-            add(whole, T0, each)
-        for each in self.RECORDS[:seen]:
-            add(states, T0, each)
-        first = (
-            seen if compacted and seen < len(self.RECORDS) else 0
-        )  # the latest status that was read may be absent
+    def test_replay_neither_loses_nor_duplicates_states(self, read_count: int, *, compacted: bool) -> None:
+        expected_states, states = create_states(), create_states()
+        for record in self.RECORDS:
+            add(expected_states, T0, record)
+        for record in self.RECORDS[:read_count]:
+            add(states, T0, record)
+        # After a compaction, the latest status that was read may be absent.
+        first = read_count if compacted and read_count < len(self.RECORDS) else 0
         replay(states, self.RECORDS[first:], first=first)
-        for instance, each, at_ms in states.take_missed():
-            states.add(instance, each, at_ms, now_ms=NOW)
-        if (
-            self.RECORDS[seen - 1] is None
-        ):  # the history of a removed instance is dropped, so its next state is its first
-            expected = recorded_states(whole)[:seen]
+        for instance, record, at_ms in states.take_missed():
+            states.add(instance, record, at_ms, now_ms=NOW)
+        # The history of a removed instance is dropped, so that its next state is its first state.
+        if self.RECORDS[read_count - 1] is None:
+            expected = recorded_states(expected_states)[:read_count]
             assert recorded_states(states) == expected
             return
-        assert recorded_states(states) == recorded_states(whole)
+        assert recorded_states(states) == recorded_states(expected_states)
         assert states.take_missed() == []
 
     def test_restored_instance_is_recorded(self) -> None:
         states = create_states()
-        for each in self.RECORDS[:4]:
-            add(states, T0, each)
+        for record in self.RECORDS[:4]:
+            add(states, T0, record)
         replay(states, self.RECORDS)
         assert states.take_missed() == []
         assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)

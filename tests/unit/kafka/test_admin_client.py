@@ -1,4 +1,4 @@
-"""The shared admin client leaks no resources when no broker responds."""
+"""Tests that the shared admin client leaks no resources if no broker responds."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kraal.core.errors import StoreError
 from kraal.kafka import topics as kafka_topics
 from kraal.kafka.topics import TopicAdmin
 
-MADE: list[weakref.ref[AdminClient]] = []
+CREATED_CLIENTS: list[weakref.ref[AdminClient]] = []
 
 
 class RecordingClient(AdminClient):
-    """A client whose deletion is recorded."""
+    """A client that adds a weak reference to itself to `CREATED_CLIENTS`."""
 
     def __init__(self, settings: dict[str, str | int | float | bool]) -> None:
         super().__init__(settings)
-        MADE.append(weakref.ref(self))
+        CREATED_CLIENTS.append(weakref.ref(self))
 
 
 @pytest.fixture
 def _disable_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Disable the garbage collector, because full collections are rare in workers."""
-    MADE.clear()
+    CREATED_CLIENTS.clear()
     monkeypatch.setattr(kafka_topics, "AdminClient", RecordingClient)
     gc.disable()
     yield
@@ -42,5 +42,5 @@ def test_client_without_response_is_deleted_with_its_threads() -> None:
             admin.describe("a topic")
         with pytest.raises(StoreError):
             admin.end_offsets("a topic", 1)
-    assert len(MADE) == 4, "each failed call used a new client"
-    assert [ref() for ref in MADE] == [None] * 4
+    assert len(CREATED_CLIENTS) == 4, "each failed call used a new client"
+    assert [ref() for ref in CREATED_CLIENTS] == [None] * 4

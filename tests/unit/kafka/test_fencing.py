@@ -1,4 +1,4 @@
-"""Concurrent fencing of many producers."""
+"""Tests for the concurrent fencing of many producers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ IDS = [f"g-c-{number}" for number in range(30)]
 
 
 class Broker:
-    """Delays the responses to initializations until a test releases them; rejects some."""
+    """A broker that delays responses to initializations until a test releases them, and rejects some."""
 
     def __init__(self) -> None:
-        self.refuses: set[str] = set()
+        self.rejected_ids: set[str] = set()
         self.requests: list[str] = []
         self.fenced: list[str] = []
-        self.held: set[str] = set()
-        """Ids whose responses are never released."""
-        self.most = 0
+        self.blocked_ids: set[str] = set()
+        """IDs whose responses are not released until the IDs are removed."""
+        self.max_open = 0
         self._open = 0
         self._changed = threading.Condition()
         self._holds = True
@@ -35,11 +35,13 @@ class Broker:
         with self._changed:
             self.requests.append(transactional_id)
             self._open += 1
-            self.most = max(self.most, self._open)
+            self.max_open = max(self.max_open, self._open)
             self._changed.notify_all()
-            assert self._changed.wait_for(lambda: not self._holds and transactional_id not in self.held, 20)
+            assert self._changed.wait_for(
+                lambda: not self._holds and transactional_id not in self.blocked_ids, 20
+            )
             self._open -= 1
-            if transactional_id in self.refuses:
+            if transactional_id in self.rejected_ids:
                 raise KafkaException(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
             self.fenced.append(transactional_id)
 
@@ -71,7 +73,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
     monkeypatch.setattr(fencing, "Producer", FakeProducer)
     yield fake_broker
-    fake_broker.held.clear()
+    fake_broker.blocked_ids.clear()
     fake_broker.release()
 
 
@@ -81,58 +83,58 @@ def fence(ids: list[str]) -> None:
 
 def test_producers_are_fenced_concurrently_and_caller_waits(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
-        done = callers.submit(fence, IDS)
+        future = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
-        broker.held = {IDS[0], IDS[1]}
+        broker.blocked_ids = {IDS[0], IDS[1]}
         broker.release()
-        for each in IDS[:2]:
+        for blocked_id in IDS[:2]:
             with pytest.raises(TimeoutError):
-                done.result(0.1)
-            broker.held.remove(each)
+                future.result(0.1)
+            broker.blocked_ids.remove(blocked_id)
             broker.release()
-        done.result(20)
+        future.result(20)
     assert sorted(broker.fenced) == sorted(IDS)
-    assert broker.most == MAX_HELPERS + 1
+    assert broker.max_open == MAX_HELPERS + 1
 
 
 def test_all_callers_share_the_helper_threads(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
-        done = [callers.submit(fence, [f"{each}-{number}" for number in range(10)]) for each in "abc"]
+        futures = [callers.submit(fence, [f"{name}-{number}" for number in range(10)]) for name in "abc"]
         broker.await_open(MAX_HELPERS + 3)
         broker.release()
-        for each in done:
-            each.result(20)
+        for future in futures:
+            future.result(20)
     assert len(broker.fenced) == 30
-    assert broker.most == MAX_HELPERS + 3
+    assert broker.max_open == MAX_HELPERS + 3
 
 
 def test_failure_is_raised_after_pending_calls(broker: Broker) -> None:
-    broker.refuses = set(IDS)
+    broker.rejected_ids = set(IDS)
     with ThreadPoolExecutor() as callers:
-        done = callers.submit(fence, IDS)
+        future = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
         broker.release()
         with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
-            done.result(20)
+            future.result(20)
     assert len(broker.requests) == MAX_HELPERS + 1
     assert broker.fenced == []
 
 
 def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
     broker.release()
-    broker.refuses = {IDS[0]}
+    broker.rejected_ids = {IDS[0]}
     for _ in range(MAX_HELPERS + 1):
         with pytest.raises(StoreError):
             fence(IDS[:2])
-    broker.refuses = set()
+    broker.rejected_ids = set()
     broker.hold()
     with ThreadPoolExecutor() as callers:
-        done = callers.submit(fence, IDS)
+        future = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
         broker.release()
-        done.result(20)
+        future.result(20)
 
 
 def test_fencing_no_producers_sends_no_requests(broker: Broker) -> None:
     fence([])
-    assert broker.most == 0
+    assert broker.max_open == 0

@@ -1,4 +1,4 @@
-"""The start of a member's lease, which includes suspensions of the machine."""
+"""Tests that the age of a member's lease includes suspensions of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kraal.core import lease_clock
 from kraal.kafka.group_coordinator import LeaseHeartbeat
 
-SLEPT_S = 60.0
+SUSPENSION_S = 60.0
 
 
 def create_heartbeat() -> LeaseHeartbeat:
@@ -29,7 +29,7 @@ def age_s(heartbeat: LeaseHeartbeat) -> float:
 
 
 def test_heartbeats_are_due_every_half_second() -> None:
-    """A late heartbeat of a busy process still leaves many others within the shortest session (6 s)."""
+    """A busy process can miss several heartbeats within the shortest session (6 s)."""
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     assert 0.0 < heartbeat.time_to_next_heartbeat() <= 0.5
@@ -47,30 +47,30 @@ def test_suspension_after_response_ages_the_lease() -> None:
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     heartbeat.received_heartbeat()
-    assert age_s(heartbeat) < SLEPT_S / 2
-    lease_clock.advance(SLEPT_S)
-    assert age_s(heartbeat) >= SLEPT_S
+    assert age_s(heartbeat) < SUSPENSION_S / 2
+    lease_clock.advance(SUSPENSION_S)
+    assert age_s(heartbeat) >= SUSPENSION_S
     heartbeat.sent_heartbeat()
     heartbeat.received_heartbeat()
-    assert age_s(heartbeat) < SLEPT_S / 2, "the next response renews the lease"
+    assert age_s(heartbeat) < SUSPENSION_S / 2, "the next response renews the lease"
 
 
 def test_suspension_before_response_ages_the_lease() -> None:
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
-    lease_clock.advance(SLEPT_S)
+    lease_clock.advance(SUSPENSION_S)
     heartbeat.received_heartbeat()
-    assert age_s(heartbeat) >= SLEPT_S
+    assert age_s(heartbeat) >= SUSPENSION_S
 
 
 def test_lease_clock_includes_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
     suspended_s = 0.0
-    running = time.clock_gettime
+    original = time.clock_gettime
 
     def clock_gettime(clock: int) -> float:
-        return running(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0.0)
+        return original(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0.0)
 
     monkeypatch.setattr(time, "clock_gettime", clock_gettime)
     before_s = lease_clock.now_s()
-    suspended_s = SLEPT_S
-    assert lease_clock.now_s() - before_s >= SLEPT_S
+    suspended_s = SUSPENSION_S
+    assert lease_clock.now_s() - before_s >= SUSPENSION_S

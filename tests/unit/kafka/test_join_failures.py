@@ -1,4 +1,4 @@
-"""Logging of failed joins."""
+"""Tests for the logging of failed joins."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kraal.stores.group_api import GroupHooks, GroupOptions
 
 def test_repeated_failure_is_logged_at_intervals() -> None:
     failures = JoinFailures()
-    first, other = errors.UnknownError(), errors.GroupAuthorizationFailedError("g")
-    assert failures.should_log(first, 100.0)
+    first_error, other_error = errors.UnknownError(), errors.GroupAuthorizationFailedError("g")
+    assert failures.should_log(first_error, 100.0)
     assert not failures.should_log(errors.UnknownError(), 100.0 + LOG_INTERVAL_S - 1)
-    assert failures.should_log(first, 100.0 + LOG_INTERVAL_S)
-    assert failures.should_log(other, 101.0 + LOG_INTERVAL_S), "another failure is logged immediately"
-    assert not failures.should_log(other, 102.0 + LOG_INTERVAL_S)
+    assert failures.should_log(first_error, 100.0 + LOG_INTERVAL_S)
+    assert failures.should_log(other_error, 101.0 + LOG_INTERVAL_S), "another failure is logged immediately"
+    assert not failures.should_log(other_error, 102.0 + LOG_INTERVAL_S)
     failures.reset()
-    assert failures.should_log(other, 103.0 + LOG_INTERVAL_S), "a failure after a success is logged"
+    assert failures.should_log(other_error, 103.0 + LOG_INTERVAL_S), "a failure after a success is logged"
 
 
 def test_unknown_error_has_likely_cause() -> None:
@@ -39,23 +39,23 @@ def test_unknown_error_has_likely_cause() -> None:
 def test_failed_join_is_logged_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lost: list[str] = []
+    reasons: list[str] = []
     driver: Any = group._Driver.__new__(group._Driver)  # noqa: SLF001 - handles failed joins
     driver.__dict__.update(
         _failures=0,
         _join_failures=JoinFailures(),
         _manager=SimpleNamespace(_auth_failures={}),
         coordinator=SimpleNamespace(request_rejoin=lambda: None),
-        _hooks=SimpleNamespace(on_lost=lost.append),
+        _hooks=SimpleNamespace(on_lost=reasons.append),
     )
     monkeypatch.setattr("kraal.kafka.group.time.monotonic", lambda: 100.0)
     with caplog.at_level(logging.DEBUG, "kraal.kafka.group"):
         for _ in range(3):
             driver._on_failed(errors.UnknownError())  # noqa: SLF001 - as above
-    assert [each.levelno for each in caplog.records] == [logging.ERROR, logging.DEBUG, logging.DEBUG]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.DEBUG, logging.DEBUG]
     assert "UnknownError()" in caplog.messages[0]
     assert "__consumer_offsets" in caplog.messages[0]
-    assert len(lost) == 3
+    assert len(reasons) == 3
 
 
 def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,7 +75,7 @@ def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFi
         )
     member.close(1)
     expected = ["x %s", "Unexpected error from SyncGroup: %s"]
-    assert [each.msg for each in caplog.records] == expected, (
+    assert [record.msg for record in caplog.records] == expected, (
         "kafka-python retries without informing the driver"
     )
 

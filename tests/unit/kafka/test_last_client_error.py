@@ -1,4 +1,4 @@
-"""The last error of a client, which is appended to messages."""
+"""Tests for the last error of a client, which is appended to error messages."""
 
 from __future__ import annotations
 

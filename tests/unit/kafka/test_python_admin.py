@@ -1,4 +1,4 @@
-"""kafka-python's admin client supports all of Connect's client settings, and leaks no thread."""
+"""Tests that kafka-python's admin client supports all of Connect's client settings and leaks no thread."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def test_all_client_settings_reach_connections(monkeypatch: pytest.MonkeyPatch, 
             super().__init__(**configs)
 
     monkeypatch.setattr(python_admin, "KafkaNetClient", RecordingClient)
-    wanted = options(tmp_path)
-    assert {*wanted} - {*KafkaAdminClient.DEFAULT_CONFIG}, (
+    expected = options(tmp_path)
+    assert {*expected} - {*KafkaAdminClient.DEFAULT_CONFIG}, (
         "kafka-python accepts all settings, so admin_client is no longer needed"
     )
-    with pytest.raises(KafkaError) as caught, admin_client(wanted, bootstrap_timeout_s=0.2):
+    with pytest.raises(KafkaError) as caught, admin_client(expected, bootstrap_timeout_s=0.2):
         pass
     assert not isinstance(caught.value, KafkaConfigurationError)
     assert client_options["socket_connection_setup_timeout_ms"] == 1234
-    assert {key: client_options[key] for key in wanted} == wanted
+    assert {key: client_options[key] for key in expected} == expected
     assert (client_options["proxy_url"], client_options["bootstrap_timeout_ms"]) == (DIRECT, 200)
 
 
 def test_client_that_never_connected_leaks_no_thread(tmp_path: Path) -> None:
-    before = {*threading.enumerate()}
+    threads_before = {*threading.enumerate()}
     with pytest.raises(KafkaError), admin_client(options(tmp_path), bootstrap_timeout_s=0.2):
         pass
-    new_threads = {*threading.enumerate()} - before
-    for each in new_threads:
-        each.join(5)
-    assert [each for each in new_threads if each.is_alive()] == []
+    new_threads = {*threading.enumerate()} - threads_before
+    for thread in new_threads:
+        thread.join(5)
+    assert [thread for thread in new_threads if thread.is_alive()] == []

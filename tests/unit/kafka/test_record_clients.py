@@ -1,4 +1,4 @@
-"""kafka-python is not used for records, so Kraal does not install its codecs."""
+"""Tests that kafka-python is not used for records, because Kraal does not install the codecs of kafka-python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 CLIENTS = {"KafkaConsumer", "KafkaProducer"}
-EXCEPTIONS = {Path("kraal/dead_letters/malformed_headers.py")}  # confluent-kafka cannot return such names
+EXCEPTIONS = {
+    Path("kraal/dead_letters/malformed_headers.py")
+}  # confluent-kafka cannot return malformed names
 MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
 
 
@@ -17,9 +19,9 @@ def imports(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
     for node in ast.walk(ast.parse(text)) if "kafka" in text else ():
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_kafka_python_neither_reads_nor_writes_records() -> None:

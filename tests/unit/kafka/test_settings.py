@@ -1,14 +1,16 @@
-"""The settings of clients of internal topics."""
+"""Tests for the settings of clients of internal topics."""
 
 from __future__ import annotations
 
 from kraal.kafka.settings import LastClientError, leader_producer_settings, plain_producer_settings
 
-LAST = LastClientError()
+LAST_ERROR = LastClientError()
 
 
 def test_producers_accept_javas_default_record_size() -> None:
     for options, size in (({}, "1048576"), ({"message.max.bytes": "2000000"}, "2000000")):
-        plain = plain_producer_settings(options, "c", LAST, timeout_s=5)
-        leader = leader_producer_settings(options, "c", LAST, transactional_id="t", timeout_s=5)
-        assert (plain["message.max.bytes"], leader["message.max.bytes"]) == (size, size)
+        plain_settings = plain_producer_settings(options, "c", LAST_ERROR, timeout_s=5)
+        leader_settings = leader_producer_settings(
+            options, "c", LAST_ERROR, transactional_id="t", timeout_s=5
+        )
+        assert (plain_settings["message.max.bytes"], leader_settings["message.max.bytes"]) == (size, size)

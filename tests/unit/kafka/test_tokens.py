@@ -23,8 +23,8 @@ class Clock:
 
 @pytest.fixture
 def endpoint() -> Iterator[TokenEndpoint]:
-    with token_endpoint() as served:
-        yield served
+    with token_endpoint() as token_server:
+        yield token_server
 
 
 def make_provider(endpoint: TokenEndpoint, clock: Clock, scope: str | None = None) -> TokenProvider:

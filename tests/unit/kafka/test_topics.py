@@ -1,4 +1,4 @@
-"""`TopicAdmin`: an admin client that gets no response is replaced; one that gets an error is kept."""
+"""Tests that `TopicAdmin` replaces an admin client without a response, and keeps one that receives an error."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_client_without_response_is_replaced(
 ) -> None:
     created_clients: list[Client] = []
 
-    def make(settings: object) -> Client:
+    def create_client(settings: object) -> Client:
         del settings
         created_clients.append(Client(error))
         return created_clients[-1]
 
-    monkeypatch.setattr(kafka_topics, "AdminClient", make)
+    monkeypatch.setattr(kafka_topics, "AdminClient", create_client)
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
     for _ in range(3):
         with pytest.raises(StoreError):
@@ -72,13 +72,13 @@ class Creator:
         self._error = error
 
     def create_topics(
-        self, wanted: Iterable[SimpleNamespace], operation_timeout: float, request_timeout: float
+        self, new_topics: Iterable[SimpleNamespace], operation_timeout: float, request_timeout: float
     ) -> dict[str, Future[object]]:
-        """Answer in futures."""
+        """Return futures."""
         del operation_timeout, request_timeout
         future: Future[object] = Future()
         future.set_exception(KafkaException(KafkaError(self._error, "Unable to replicate")))
-        return {each.topic: future for each in wanted}
+        return {new_topic.topic: future for new_topic in new_topics}
 
     def poll(self, timeout: float) -> int:
         """No-op."""
@@ -120,17 +120,17 @@ class Lister:
         self._error = error
 
     def list_offsets(
-        self, wanted: Iterable[TopicPartition], isolation_level: IsolationLevel, request_timeout: float
+        self, partitions: Iterable[TopicPartition], isolation_level: IsolationLevel, request_timeout: float
     ) -> dict[TopicPartition, Future[object]]:
-        """Answer in futures."""
+        """Return futures."""
         del isolation_level, request_timeout
         futures: dict[TopicPartition, Future[object]] = {}
-        for each in wanted:
-            futures[each] = Future()
+        for partition in partitions:
+            futures[partition] = Future()
             if self._error is None:
-                futures[each].set_result(SimpleNamespace(offset=7))
+                futures[partition].set_result(SimpleNamespace(offset=7))
             else:
-                futures[each].set_exception(KafkaException(KafkaError(self._error)))
+                futures[partition].set_exception(KafkaException(KafkaError(self._error)))
         return futures
 
     def poll(self, timeout: float) -> int:
@@ -195,9 +195,9 @@ def test_existing_topic_is_checked_without_creation(monkeypatch: pytest.MonkeyPa
 
 def test_missing_topics_are_created_and_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     client = TopicClient({"s": COMPACT})
-    other = replace(STATUSES, name="t")
-    assert ensure_topics(make_admin(monkeypatch, client), [STATUSES, other]) == ["t"]
-    assert [each.topic for each in client.created] == ["t"]
+    other_topic = replace(STATUSES, name="t")
+    assert ensure_topics(make_admin(monkeypatch, client), [STATUSES, other_topic]) == ["t"]
+    assert [new_topic.topic for new_topic in client.created] == ["t"]
     assert client.topics["t"] == COMPACT
 
 

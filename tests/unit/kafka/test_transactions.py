@@ -1,9 +1,8 @@
-"""A task's transactional producer (KIP-618), with a fake producer."""
+"""Tests for a task's transactional producer (KIP-618), with a fake producer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -25,9 +24,9 @@ from tests.fakes.kafka.topic_client import TopicClient
 
 X = ConnectorName("x")
 TASK = TaskId(X, 0)
-PART = SourcePartition.of({"file": "f"})
+PARTITION = SourcePartition.of({"file": "f"})
 TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
-ROWS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
+COLUMNS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
 
 
 def delivered_message(size: int) -> Any:
@@ -43,60 +42,57 @@ def make_error(code: int, **kinds: Any) -> KafkaException:
 
 @dataclass
 class Broker:
-    """Records what producers send; each call in `trouble` fails once."""
+    """A fake producer that records calls and records. A call raises the next error of its list in `call_errors`."""
 
     committed: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    trouble: dict[str, list[KafkaException | BufferError]] = field(default_factory=dict)
-    open: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
-    extras: list[dict[str, Any]] = field(default_factory=list)
+    call_errors: dict[str, list[KafkaException | BufferError]] = field(default_factory=dict)
+    open_records: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
+    produce_options: list[dict[str, Any]] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def called(self, name: str) -> None:
+    def record_call(self, name: str) -> None:
         self.calls.append(name)
-        if self.trouble.get(name):
-            raise self.trouble[name].pop(0)
+        if self.call_errors.get(name):
+            raise self.call_errors[name].pop(0)
 
     def __call__(self, settings: dict[str, Any]) -> Broker:
         self.settings = settings
         return self
 
     def init_transactions(self, _: float) -> None:
-        self.called("init")
+        self.record_call("init")
 
     def begin_transaction(self) -> None:
-        self.called("begin")
+        self.record_call("begin")
 
-    def produce(self, topic: str, value: bytes | None, key: bytes | None, **rest: Any) -> None:
-        self.called("produce")
-        self.open.append((topic, key, value))
-        self.extras.append(rest)
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, **options: Any) -> None:
+        self.record_call("produce")
+        self.open_records.append((topic, key, value))
+        self.produce_options.append(options)
 
     def poll(self, _: float) -> int:
         return 0
 
     def commit_transaction(self, _: float) -> None:
-        self.called("commit")
-        self.committed += self.open
-        self.open = []
+        self.record_call("commit")
+        self.committed += self.open_records
+        self.open_records = []
 
     def flush(self, _: float) -> int:
-        self.called("flush")
+        self.record_call("flush")
         return 0
 
     def abort_transaction(self, _: float) -> None:
-        self.called("abort")
-        self.open = []
-
-
-Make = Callable[..., TaskProducer]
+        self.record_call("abort")
+        self.open_records = []
 
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    created = Broker()
-    monkeypatch.setattr(module, "Producer", created)
-    return created
+    fake_broker = Broker()
+    monkeypatch.setattr(module, "Producer", fake_broker)
+    return fake_broker
 
 
 def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -> TaskProducer:
@@ -120,17 +116,17 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
 
 def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
     reports: list[object] = []
-    one = producer(stored=reports.append)
-    one.write("lines", ROWS)
-    assert (one.is_open, broker.committed, reports) == (True, [], [])
-    assert one.commit({PART: {"position": 2}}) == 2
-    assert one.is_open is False
+    task_producer = producer(stored=reports.append)
+    task_producer.write("lines", COLUMNS)
+    assert (task_producer.is_open, broker.committed, reports) == (True, [], [])
+    assert task_producer.commit({PARTITION: {"position": 2}}) == 2
+    assert task_producer.is_open is False
     assert broker.committed == [
         ("lines", None, b"1"),
         ("lines", b"k", b"2"),
         ("offsets", b'["x",{"file":"f"}]', b'{"position":2}'),
     ]
-    assert reports == [{PART: {"position": 2}}]
+    assert reports == [{PARTITION: {"position": 2}}]
     assert broker.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
 
 
@@ -143,8 +139,8 @@ def test_records_keep_topic_headers_partition_and_timestamp(broker: Broker) -> N
         "timestamp": [None, 7],
     }
     producer().write(None, columns)
-    assert broker.open == [("a", None, b"1"), ("b", None, None)]
-    assert broker.extras == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
+    assert broker.open_records == [("a", None, b"1"), ("b", None, None)]
+    assert broker.produce_options == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
 
 
 def test_only_a_tracking_producer_receives_every_delivery_report(broker: Broker) -> None:
@@ -155,58 +151,58 @@ def test_only_a_tracking_producer_receives_every_delivery_report(broker: Broker)
 
 
 def test_offsets_of_delivered_records_are_reported(broker: Broker) -> None:
-    one = producer(tracks=True)
-    places: list[int] = []
-    one.write("lines", {"value": [b"1", b"2", b"3"]}, {0: places.append, 2: places.append})
-    assert ["on_delivery" in rest for rest in broker.extras] == [True, False, True]
-    first, last = broker.extras[0]["on_delivery"], broker.extras[2]["on_delivery"]
+    task_producer = producer(tracks=True)
+    offsets: list[int] = []
+    task_producer.write("lines", {"value": [b"1", b"2", b"3"]}, {0: offsets.append, 2: offsets.append})
+    assert ["on_delivery" in options for options in broker.produce_options] == [True, False, True]
+    first, last = broker.produce_options[0]["on_delivery"], broker.produce_options[2]["on_delivery"]
     first(None, SimpleNamespace(offset=lambda: 70))
     last(KafkaError(TOO_LARGE), delivered_message(1))
-    assert places == [70]
-    broker.trouble["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
+    assert offsets == [70]
+    broker.call_errors["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
     with pytest.raises(StoreError, match="too large"):
-        one.commit({})
+        task_producer.commit({})
 
 
 def test_write_waits_for_full_queue(broker: Broker) -> None:
-    broker.trouble["produce"] = [BufferError(), BufferError()]
-    producer().write("lines", ROWS)
-    assert len(broker.open) == 2
+    broker.call_errors["produce"] = [BufferError(), BufferError()]
+    producer().write("lines", COLUMNS)
+    assert len(broker.open_records) == 2
 
 
 def test_offsets_without_records_are_committed(broker: Broker) -> None:
-    assert producer().commit({PART: None}) == 0
+    assert producer().commit({PARTITION: None}) == 0
     assert broker.committed == [("offsets", b'["x",{"file":"f"}]', None)]
 
 
-@pytest.mark.parametrize("where", ["produce", "commit"])
-def test_retriable_error_aborts_transaction(broker: Broker, where: str) -> None:
-    one = producer()
-    broker.trouble[where] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+@pytest.mark.parametrize("call", ["produce", "commit"])
+def test_retriable_error_aborts_transaction(broker: Broker, call: str) -> None:
+    task_producer = producer()
+    broker.call_errors[call] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     with pytest.raises(StoreUnavailable, match=r"^Failed to flush offsets and/or records for task x-0: "):
-        write_and_commit(one)
+        write_and_commit(task_producer)
     assert broker.calls[-1] == "abort"
-    assert (broker.open, broker.committed, one.is_open) == ([], [], False)
-    write_and_commit(one)
+    assert (broker.open_records, broker.committed, task_producer.is_open) == ([], [], False)
+    write_and_commit(task_producer)
     assert len(broker.committed) == 3
 
 
 def test_record_timeout_error_explains_topic_state(broker: Broker) -> None:
-    one = producer()
-    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-    one.write("lines", ROWS)
+    task_producer = producer()
+    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    task_producer.write("lines", COLUMNS)
     broker.settings["on_delivery"](KafkaError(TIMED_OUT), delivered_message(1))
     with pytest.raises(StoreUnavailable, match="Message timed out: too few replicas of lines"):
-        one.commit({})
+        task_producer.commit({})
 
 
 def test_permanent_error_aborts_transaction(broker: Broker) -> None:
-    one = producer(limit=1000)
-    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-    one.write("lines", ROWS)
+    task_producer = producer(limit=1000)
+    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    task_producer.write("lines", COLUMNS)
     broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(5000))
     with pytest.raises(StoreError) as raised:
-        one.commit({})
+        task_producer.commit({})
     assert not isinstance(raised.value, StoreUnavailable)
     assert (
         "A record of 5000 bytes for the topic 'lines' is larger than max.message.bytes=1000 of the topic"
@@ -217,10 +213,10 @@ def test_permanent_error_aborts_transaction(broker: Broker) -> None:
 
 def test_batches_are_flushed_at_topic_limit(broker: Broker) -> None:
     rows: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
-    one = producer(limit=1000)
-    one.write(None, rows)
+    task_producer = producer(limit=1000)
+    task_producer.write(None, rows)
     assert broker.calls == ["init", "begin", "produce", "produce", "flush", "produce", "produce"]
-    one.commit({})
+    task_producer.commit({})
     assert len(broker.committed) == 4
 
 
@@ -230,16 +226,16 @@ def test_large_topic_limit_causes_no_flush(broker: Broker) -> None:
 
 
 def test_batches_shrink_for_topic_with_unknown_limit(broker: Broker) -> None:
-    one = producer()
+    task_producer = producer()
     sizes, errors = [], []
     for _ in range(4):
         broker.calls.clear()
-        one.write("lines", {"value": [b"x" * 3000] * 500})
+        task_producer.write("lines", {"value": [b"x" * 3000] * 500})
         sizes.append(1 + broker.calls.count("flush"))
-        broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+        broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
         broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(3000))
         with pytest.raises(StoreError) as raised:
-            one.commit({})
+            task_producer.commit({})
         errors.append(raised.value)
     assert sizes == [1, 24, 100, 500]
     assert [type(error) for error in errors] == [StoreUnavailable] * 3 + [StoreError], (
@@ -249,7 +245,7 @@ def test_batches_shrink_for_topic_with_unknown_limit(broker: Broker) -> None:
 
 
 def test_oversized_record_error_names_setting(broker: Broker) -> None:
-    broker.trouble["produce"] = [make_error(TOO_LARGE)]
+    broker.call_errors["produce"] = [make_error(TOO_LARGE)]
     with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as raised:
         producer().write("lines", {"value": [b"x" * 2_000_000]})
     assert not isinstance(raised.value, StoreUnavailable)
@@ -257,18 +253,18 @@ def test_oversized_record_error_names_setting(broker: Broker) -> None:
 
 
 def test_commit_without_response_is_retried(broker: Broker) -> None:
-    broker.trouble["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
+    broker.call_errors["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
     write_and_commit(producer())
     assert broker.calls.count("commit") == 4
     assert len(broker.committed) == 3
 
 
-@pytest.mark.parametrize("where", ["begin", "produce", "commit"])
-def test_fenced_producer_has_connects_error_without_abort(broker: Broker, where: str) -> None:
-    one = producer()
-    broker.trouble[where] = [make_error(KafkaError._FENCED, fatal=True)]
+@pytest.mark.parametrize("call", ["begin", "produce", "commit"])
+def test_fenced_producer_has_connects_error_without_abort(broker: Broker, call: str) -> None:
+    task_producer = producer()
+    broker.call_errors[call] = [make_error(KafkaError._FENCED, fatal=True)]
     with pytest.raises(Fenced) as raised:
-        write_and_commit(one)
+        write_and_commit(task_producer)
     assert str(raised.value) == FENCED
     assert "abort" not in broker.calls
 
@@ -276,28 +272,28 @@ def test_fenced_producer_has_connects_error_without_abort(broker: Broker, where:
 def test_expired_transaction_has_connects_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    one = producer()
-    one.write("lines", ROWS)
+    task_producer = producer()
+    task_producer.write("lines", COLUMNS)
     now[0] = 61.0
-    broker.trouble["commit"] = [make_error(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
+    broker.call_errors["commit"] = [make_error(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
     with pytest.raises(Fenced, match="was unable to finish writing records to Kafka before its producer tr"):
-        one.commit({})
+        task_producer.commit({})
 
 
 def test_failed_abort_is_retried_before_next_write(broker: Broker) -> None:
-    one = producer()
-    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-    broker.trouble["abort"] = [make_error(KafkaError._STATE)]
+    task_producer = producer()
+    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    broker.call_errors["abort"] = [make_error(KafkaError._STATE)]
     with pytest.raises(StoreUnavailable):
-        write_and_commit(one)
-    assert not one.is_open
-    write_and_commit(one)
+        write_and_commit(task_producer)
+    assert not task_producer.is_open
+    write_and_commit(task_producer)
     assert broker.calls.count("abort") == 2
     assert len(broker.committed) == 3
 
 
 class WorkerOffsets:
-    """The worker's offset topic, in addition to a connector's own."""
+    """The worker's offset topic, which is used in addition to the connector's offset topic."""
 
     def __init__(self, broker: Broker, error: StoreError | None = None) -> None:
         self.broker = broker
@@ -331,62 +327,66 @@ def make_transactions(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) ->
 def test_offsets_are_deleted_from_workers_topic_first(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, other = WorkerOffsets(broker), SourcePartition.of({"file": "g"})
+    worker, other_partition = WorkerOffsets(broker), SourcePartition.of({"file": "g"})
     transactions = make_transactions(monkeypatch, worker)
-    transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None, other: {"position": 1}})
+    transactions.alter(
+        X, {"offsets.storage.topic": "own"}, {PARTITION: None, other_partition: {"position": 1}}
+    )
     assert {topic for topic, _, _ in broker.committed} == {"own"}
-    assert worker.stored == [(False, {PART: None}), (True, {other: {"position": 1}})]
+    assert worker.stored == [(False, {PARTITION: None}), (True, {other_partition: {"position": 1}})]
 
 
-@pytest.mark.parametrize("error", [StoreError("no answer"), TopicUnusable("not compacted")])
+@pytest.mark.parametrize("error", [StoreError("no response"), TopicUnusable("not compacted")])
 def test_failed_deletion_in_workers_topic_prevents_commit(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
     transactions = make_transactions(monkeypatch, WorkerOffsets(broker, error))
     with pytest.raises(StoreError, match=str(error)) as raised:
-        transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None})
+        transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: None})
     assert isinstance(raised.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
     assert (broker.calls[-1], broker.committed) == ("abort", [])
 
 
 def test_failed_copy_to_workers_topic_is_tolerated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, StoreError("no answer")))
-    transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: {"position": 1}})
+    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, StoreError("no response")))
+    transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: {"position": 1}})
     assert len(broker.committed) == 1
 
 
 def test_task_cannot_write_to_its_offset_topic(broker: Broker) -> None:
-    one = producer()
+    task_producer = producer()
     with pytest.raises(StoreError, match=OWN_OFFSETS):
-        one.write("offsets", ROWS)
+        task_producer.write("offsets", COLUMNS)
     with pytest.raises(StoreError, match=OWN_OFFSETS):
-        one.write(None, {"topic": ["a", "offsets"], "value": [b"1", b"2"]})
+        task_producer.write(None, {"topic": ["a", "offsets"], "value": [b"1", b"2"]})
     assert "begin" not in broker.calls
 
 
 def test_close_aborts_open_transaction(broker: Broker) -> None:
-    one = producer()
-    one.write("lines", ROWS)
-    one.close()
-    one.close()
+    task_producer = producer()
+    task_producer.write("lines", COLUMNS)
+    task_producer.close()
+    task_producer.close()
     assert broker.calls[-1] == "abort"
     assert broker.calls.count("abort") == 1
     with pytest.raises(StoreError, match="is closed"):
-        one.write("lines", ROWS)
+        task_producer.write("lines", COLUMNS)
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "error_type"),
     [
         (KafkaError._TRANSPORT, StoreUnavailable),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, StoreError),
     ],
 )
-def test_claim_errors_are_transient_or_permanent(broker: Broker, code: int, kind: type[StoreError]) -> None:
-    broker.trouble["init"] = [make_error(code)]
+def test_claim_errors_are_transient_or_permanent(
+    broker: Broker, code: int, error_type: type[StoreError]
+) -> None:
+    broker.call_errors["init"] = [make_error(code)]
     with pytest.raises(StoreError) as raised:
         producer()
-    assert type(raised.value) is kind
+    assert type(raised.value) is error_type
 
 
 def test_producer_settings_limit_timeouts_to_transaction_timeout() -> None:
@@ -401,7 +401,7 @@ def test_producer_settings_limit_timeouts_to_transaction_timeout() -> None:
         "producer.override.linger.ms": "50",
     }
     settings = producer_settings(worker, connector, TASK, "g", LastClientError())
-    wanted = {
+    expected = {
         "transactional.id": "g-x-0",
         "client.id": "connector-producer-x-0",
         "enable.idempotence": "true",
@@ -413,20 +413,20 @@ def test_producer_settings_limit_timeouts_to_transaction_timeout() -> None:
         "linger.ms": "50",
         "compression.type": "lz4",
     }
-    assert {name: settings[name] for name in wanted} == wanted
+    assert {name: settings[name] for name in expected} == expected
 
 
 def test_transaction_timeout_can_exceed_socket_timeout() -> None:
     worker = {"bootstrap.servers": "127.0.0.1:1", "producer.transaction.timeout.ms": "900000"}
     settings = producer_settings(worker, {}, TASK, "g", LastClientError())
     assert settings["transaction.timeout.ms"] == "900000"
-    del settings["bootstrap.servers"]  # so that no connection errors are reported
+    del settings["bootstrap.servers"]  # avoids reports of connection errors
     assert len(Producer({**settings, "log_level": 0})) == 0, "librdkafka accepts the settings"
 
 
-def write_and_commit(one: TaskProducer) -> None:
-    one.write("lines", ROWS)
-    one.commit({PART: {"position": 2}})
+def write_and_commit(task_producer: TaskProducer) -> None:
+    task_producer.write("lines", COLUMNS)
+    task_producer.commit({PARTITION: {"position": 2}})
 
 
 def test_missing_offset_topic_is_an_error_without_creation(

@@ -1,4 +1,4 @@
-"""Error messages for failed writes to the config topic. Source: KafkaConfigBackingStore."""
+"""Tests for error messages for failed writes to the config topic, which are those of KafkaConfigBackingStore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGET = TargetStateRecord(X, None)
     [
         pytest.param([CONFIG], "Error writing connector configuration to Kafka", id="config"),
         pytest.param(
-            [TARGET, CONFIG], "Error writing connector configuration to Kafka", id="new, with state"
+            [TARGET, CONFIG], "Error writing connector configuration to Kafka", id="config with initial state"
         ),
         pytest.param(
             [ConnectorConfigRecord(X, None), TARGET],
@@ -46,7 +46,7 @@ TARGET = TargetStateRecord(X, None)
         pytest.param(
             [TaskCommitRecord(X, 0), TARGET],
             "Error writing root configuration to Kafka",
-            id="no tasks, then stop",
+            id="commit of no tasks, then target state",
         ),
         pytest.param([TARGET], "Error writing target state to Kafka", id="target state"),
         pytest.param(
@@ -66,4 +66,4 @@ def test_message_matches_connect(records: list[ConfigRecord], sentence: str) -> 
 
 
 def test_unknown_record_has_generic_message() -> None:
-    assert config_failure([Entry("what", b"ever")]) == "Error writing to the config topic"
+    assert config_failure([Entry("unknown", b"x")]) == "Error writing to the config topic"

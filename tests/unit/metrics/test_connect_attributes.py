@@ -1,4 +1,4 @@
-"""Every attribute of Connect's metrics is exported or documented as missing in docs/compat.md."""
+"""Tests that every attribute of Connect's metrics is exported or listed as missing in docs/compat.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONNECT = {
     " total-errors-logged deadletterqueue-produce-requests deadletterqueue-produce-failures"
     " last-error-timestamp",
     "connect-worker-metrics": "connector-count task-count "
-    + " ".join(f"{kind}-startup-{each}" for kind in ("connector", "task") for each in STARTUP)
+    + " ".join(f"{kind}-startup-{attribute}" for kind in ("connector", "task") for attribute in STARTUP)
     + " connector-total-task-count connector-running-task-count connector-paused-task-count"
     " connector-failed-task-count connector-unassigned-task-count connector-destroyed-task-count"
     " connector-restarting-task-count",

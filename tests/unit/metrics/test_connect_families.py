@@ -1,4 +1,4 @@
-"""Conversion of published metrics to Prometheus families."""
+"""Tests for the conversion of published metrics to Prometheus families."""
 
 from __future__ import annotations
 
@@ -45,14 +45,17 @@ def status(state: State) -> Status:
     return Status(state=state, worker_id=WORKER, generation=Generation(1), trace=None, version="1.0")
 
 
-def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", **more: object) -> Snapshot:
-    """Return a snapshot of connectors with these states of connectors and tasks."""
+def snapshot(
+    states: Mapping[ConnectorName, list[State]], kind: str = "source", **changes: object
+) -> Snapshot:
+    """Return a snapshot. Each list has the state of a connector first, then the states of its tasks."""
     entries = {name: ConnectorEntry(name=name, config={"connector.class": "alias"}) for name in states}
     stored = {
         name: ConnectorStatuses(
-            connector=status(found[0]), tasks={n: status(s) for n, s in enumerate(found[1:])}
+            connector=status(instance_states[0]),
+            tasks={n: status(s) for n, s in enumerate(instance_states[1:])},
         )
-        for name, found in states.items()
+        for name, instance_states in states.items()
     }
     base_snapshot = Snapshot(
         worker_id=WORKER,
@@ -61,13 +64,13 @@ def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", 
         status=StatusState(statuses=stored),
         types=dict.fromkeys(states, kind),
     )
-    return replace(base_snapshot, **more)  # type: ignore[arg-type]
+    return replace(base_snapshot, **changes)  # type: ignore[arg-type]
 
 
-def create_metrics(*living: Instance, in_group: bool = False) -> MetricsRegistry:
+def create_metrics(*instances: Instance, in_group: bool = False) -> MetricsRegistry:
     metrics = MetricsRegistry(FakeClock(), Windows(), in_group=in_group)
-    for each in living:
-        metrics.record_start(each)
+    for instance in instances:
+        metrics.record_start(instance)
     return metrics
 
 
@@ -105,18 +108,18 @@ def test_only_local_instances_are_exported() -> None:
     assert page.value(CONNECT + "connector_total_task_count", connector="a") == 1
 
 
-@pytest.mark.parametrize("state", [each for each in State if each is not State.STOPPED])
+@pytest.mark.parametrize("state", [state for state in State if state is not State.STOPPED])
 def test_task_states_are_exported_and_counted(state: State) -> None:
     page = rendered_metrics(snapshot({A: [State.RUNNING, state]}), create_metrics(A, TaskId(A, 0)))
-    word = state.value.lower()
-    labels = {"connector": "a", "task": "0", "status": word}
+    status_text = state.value.lower()
+    labels = {"connector": "a", "task": "0", "status": status_text}
     assert page.value("kafka_connect_connector_task_metrics", **labels) == 1
     assert page.value("kafka_connect_connector_task_status", **labels) == 1
     counted = {
-        each: page.value(f"{CONNECT}connector_{each}_task_count", connector="a")
-        for each in ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+        state_name: page.value(f"{CONNECT}connector_{state_name}_task_count", connector="a")
+        for state_name in ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
     }
-    assert counted == {**dict.fromkeys(counted, 0), word: 1}
+    assert counted == {**dict.fromkeys(counted, 0), status_text: 1}
 
 
 def test_restarting_is_exported_as_in_rest() -> None:
@@ -137,8 +140,8 @@ def test_connector_type_is_exported() -> None:
     page = rendered_metrics(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
     name = "kafka_connect_connector_metrics"
     assert page.all_of(name) == {
-        frozenset({("connector", "a"), each}): 1
-        for each in [
+        frozenset({("connector", "a"), label}): 1
+        for label in [
             ("connector_type", "sink"),
             ("connector_class", "org.example.FullName"),
             ("connector_version", "2.1"),
@@ -177,11 +180,11 @@ def test_removed_instances_have_no_series() -> None:
     metrics, task = create_metrics(A, TaskId(A, 0)), TaskId(A, 0)
     meter = TaskMeter(task, is_source=False, time=FakeClock(), windows=Windows(), publish=metrics.publish)
     meter.record_state(State.RUNNING)
-    metrics.has_partitions(task, 3)
+    metrics.record_partitions(task, 3)
     metrics.record_state(task, State.RUNNING, "1")
     metrics.remove(task)
     current = metrics.current()
-    assert (current.living, current.tasks, current.partitions) == ({A: None}, {}, {})
+    assert (current.plugin_versions, current.tasks, current.partitions) == ({A: None}, {}, {})
 
 
 def test_group_metrics_are_exported() -> None:
@@ -196,10 +199,10 @@ def test_group_metrics_are_exported() -> None:
     assert name not in page.types, "the protocol and the leader are unknown"
 
     metrics.group = metrics.group.on_rebalance_ended(902.5).on_rebalance_began(950).on_rebalance_ended(950.5)
-    reported = snapshot(
+    reported_snapshot = snapshot(
         {}, generation=Generation(7), protocol=GroupProtocol.DEFAULT, leader_url="http://other:8083/"
     )
-    page = rendered_metrics(reported, metrics, 951.0)
+    page = rendered_metrics(reported_snapshot, metrics, 951.0)
     assert page.value(name, connect_protocol="EAGER") == 1
     assert page.value(name, leader_name="http://other:8083/") == 1
     assert page.value(f"{name}_epoch") == 7
@@ -227,8 +230,8 @@ def test_backlog_of_running_sinks_is_exported() -> None:
         return {dict(labels)["task"]: value for labels, value in rows.items()}
 
     assert series() == {"0": 0, "2": 200}, "a paused task reads no records, and a new one has not reported"
-    metrics.has_partitions(tasks[2], 0)
-    assert series() == {"0": 0}, "the task has no partitions any more"
+    metrics.record_partitions(tasks[2], 0)
+    assert series() == {"0": 0}, "the task has lost its partitions"
 
 
 def test_rebalance_without_a_start_is_not_recorded() -> None:
@@ -246,7 +249,7 @@ def test_totals_are_counters_and_others_gauges() -> None:
     counters = {name for name, kind in page.types.items() if kind == "counter"}
     assert counters == {
         *(name for name in page.types if name.endswith("_total")),
-        *(f"kafka_connect_task_error_metrics_total_{each}" for each in ("records_skipped", "retries")),
+        *(f"kafka_connect_task_error_metrics_total_{suffix}" for suffix in ("records_skipped", "retries")),
         "kafka_connect_task_error_metrics_total_record_failures",
         "kafka_connect_task_error_metrics_total_record_errors",
         "kafka_connect_task_error_metrics_total_errors_logged",
@@ -268,10 +271,10 @@ def test_scrape_of_a_thousand_connectors_is_fast_and_incremental() -> None:
     state = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
     began_s = time.thread_time()
     pieces = [
-        "".join(map(render, [each]))
-        for each in families(state, metrics.current(), IDENTITY, lambda name: name, 1000.0)
+        "".join(map(render, [family]))
+        for family in families(state, metrics.current(), IDENTITY, lambda name: name, 1000.0)
     ]
-    took_s = time.thread_time() - began_s
-    assert took_s < 1.0, "CPU time; about 50 ms on an idle machine"
+    elapsed_s = time.thread_time() - began_s
+    assert elapsed_s < 1.0, "CPU time; about 50 ms on an idle machine"
     assert max(map(len, pieces)) < sum(map(len, pieces)) / 5
     assert scraped("".join(pieces)).value(CONNECT + "task_count") == 1000

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the plugins' JVM: tasks as Kraal's tasks, plugins with the JMX exporter's names."""
+"""Tests for Prometheus metrics of the plugins' JVM: Java tasks in Kraal's families, plugins with JMX exporter names."""
 
 from __future__ import annotations
 
@@ -28,10 +28,14 @@ TASK, SOURCE, SINK, ERRORS = (
     f"kafka_connect_{group}_metrics_"
     for group in ("connector_task", "source_task", "sink_task", "task_error")
 )
-POLLED = {"source-record-poll-total": 7.0, "source-record-active-count": 2.0, "last-error-timestamp": 40.0}
+JVM_VALUES = {
+    "source-record-poll-total": 7.0,
+    "source-record-active-count": 2.0,
+    "last-error-timestamp": 40.0,
+}
 
 
-def worker(*, is_source: bool = True) -> MetricsRegistry:
+def create_worker_metrics(*, is_source: bool = True) -> MetricsRegistry:
     """Return the metrics of a worker with a Java task and a Python task that have each read 3 records."""
     metrics = create_metrics(JAVA, PYTHON)
     for task in (JAVA, PYTHON):
@@ -45,57 +49,59 @@ def worker(*, is_source: bool = True) -> MetricsRegistry:
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
     state = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
-    numbers = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
-    page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: numbers)
+    jvm_metrics = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
+    page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: jvm_metrics)
     return scraped("".join(page()))
 
 
-def java(scraped: Scraped, name: str) -> float:
+def java_value(scraped: Scraped, name: str) -> float:
     return scraped.value(name, connector="java", task="0")
 
 
-def python(scraped: Scraped, name: str) -> float:
+def python_value(scraped: Scraped, name: str) -> float:
     return scraped.value(name, connector="python", task="0")
 
 
 def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
-    samples = scrape(worker(), {JAVA: POLLED})
+    samples = scrape(create_worker_metrics(), {JAVA: JVM_VALUES})
     name = f"{SOURCE}source_record_poll_total"
-    assert (java(samples, name), python(samples, name)) == (7, 3)
-    assert java(samples, f"{TASK}running_ratio") == python(samples, f"{TASK}running_ratio")
+    assert (java_value(samples, name), python_value(samples, name)) == (7, 3)
+    assert java_value(samples, f"{TASK}running_ratio") == python_value(samples, f"{TASK}running_ratio")
     assert samples.types[name] == "counter"
 
 
 def test_only_java_tasks_have_active_record_metrics() -> None:
-    samples = scrape(worker(), {JAVA: POLLED})
+    samples = scrape(create_worker_metrics(), {JAVA: JVM_VALUES})
     name = f"{SOURCE}source_record_active_count"
     assert len(samples.all_of(name)) == 1
-    assert java(samples, name) == 2
+    assert java_value(samples, name) == 2
     assert samples.types[name] == "gauge"
 
 
 def test_sinks_have_sink_metrics() -> None:
-    samples = scrape(worker(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}})
-    assert java(samples, f"{SINK}partition_count") == 4
-    assert java(samples, f"{ERRORS}total_retries") == 1
+    samples = scrape(
+        create_worker_metrics(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}}
+    )
+    assert java_value(samples, f"{SINK}partition_count") == 4
+    assert java_value(samples, f"{ERRORS}total_retries") == 1
 
 
 def test_last_error_includes_the_task_failure() -> None:
-    metrics = worker()
-    for ms, shown in ((30, 40), (50, 50)):
+    metrics = create_worker_metrics()
+    for ms, expected_ms in ((30, 40), (50, 50)):
         metrics.current().tasks[JAVA].last_error_ms = ms
-        assert java(scrape(metrics, {JAVA: POLLED}), f"{ERRORS}last_error_timestamp") == shown
+        assert java_value(scrape(metrics, {JAVA: JVM_VALUES}), f"{ERRORS}last_error_timestamp") == expected_ms
 
 
 def test_unknown_totals_of_a_java_task_are_omitted() -> None:
-    samples = scrape(worker(), {JAVA: None})
+    samples = scrape(create_worker_metrics(), {JAVA: None})
     assert len(samples.all_of(f"{SOURCE}source_record_poll_total")) == 1
     assert len(samples.all_of(f"{ERRORS}total_retries")) == 1
-    assert java(samples, f"{TASK}running_ratio") == python(samples, f"{TASK}running_ratio")
+    assert java_value(samples, f"{TASK}running_ratio") == python_value(samples, f"{TASK}running_ratio")
 
 
 def test_jvm_state_is_exported() -> None:
-    samples = scrape(worker(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
+    samples = scrape(create_worker_metrics(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
     assert samples.value("kraal_jvm_up", jvm="plugins") == 1
     assert samples.value("kraal_jvm_starts_total", jvm="plugins") == 2
     assert samples.value("x") == 1
@@ -161,8 +167,8 @@ def test_families_of_several_jvms_are_merged() -> None:
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
     parts = [
-        render_jvm(plugin_families(each))
-        for each in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
+        render_jvm(plugin_families(values))
+        for values in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
     ]
     samples = scraped(merge(parts))
     assert samples.value("kafka_connect_plugins_rows", connector="c") == 1

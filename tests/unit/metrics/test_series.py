@@ -1,4 +1,4 @@
-"""Samples of task metrics, compared with hand-computed values."""
+"""Tests for samples of task metrics, with hand-computed expectations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kraal.metrics.windows import Windows
 A, B = ConnectorName("a"), ConnectorName("b")
 A0, A1, B0 = TaskId(A, 0), TaskId(A, 1), TaskId(B, 0)
 BEGAN_MS = 1_700_000_000_000
-"""A multiple of the step."""
+"""Start time, a multiple of the sampling step."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class FakeClock:
 
 
 class Scenario:
-    """A registry with its clock and samples."""
+    """A metrics registry with a fake clock and samples."""
 
     def __init__(self, **limits: int) -> None:
         self.clock = FakeClock()
@@ -110,8 +110,8 @@ def test_restarted_task_counts_from_zero() -> None:
     scenario = Scenario()
     scenario.task(A0).record_batch(records=50, duration_s=1, poll_s=0)
     scenario.step()
-    again = scenario.task(A0)
-    again.record_batch(records=5, duration_s=0.5, poll_s=0)
+    restarted_meter = scenario.task(A0)
+    restarted_meter.record_batch(records=5, duration_s=0.5, poll_s=0)
     scenario.step()
     assert scenario.column("records_per_second") == [10, 1]
     assert scenario.column("write_ms") == [1000, 500]
@@ -203,11 +203,11 @@ def test_removed_task_is_dropped_when_its_last_sample_expires() -> None:
 
 def test_recent_rate_of_a_connector_is_the_sum_of_its_tasks() -> None:
     scenario = Scenario()
-    one, two = scenario.task(A0), scenario.task(A1)
+    first_meter, second_meter = scenario.task(A0), scenario.task(A1)
     scenario.task(B0)
     scenario.step()
-    one.record_batch(records=5, duration_s=0, poll_s=0)
-    two.record_batch(records=10, duration_s=0, poll_s=0)
+    first_meter.record_batch(records=5, duration_s=0, poll_s=0)
+    second_meter.record_batch(records=10, duration_s=0, poll_s=0)
     scenario.step()
     scenario.metrics.remove(A1)
     scenario.step()
@@ -227,7 +227,7 @@ def test_sum_ignores_gaps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "values"),
+    ("later_steps", "values"),
     [
         (-2, [3, 4, None, None]),
         (0, [1, 2, 3, 4]),
@@ -237,13 +237,13 @@ def test_sum_ignores_gaps() -> None:
         (10**9, [None] * 4),
     ],
 )
-def test_samples_of_several_workers_are_merged_by_time(later: int, values: list[float | None]) -> None:
+def test_samples_of_several_workers_are_merged_by_time(later_steps: int, values: list[float | None]) -> None:
     def samples(start_ms: int, tasks: dict[int, list[float | None]]) -> Samples:
         columns = {task: dict.fromkeys(COLUMNS, value) for task, value in tasks.items()}
         return Samples(start_ms=start_ms, count=4, tasks=columns)
 
     local = samples(BEGAN_MS, {7: [10, None, None, 40]})
-    other = samples(BEGAN_MS + later * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
+    other = samples(BEGAN_MS + later_steps * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
     merged = Samples.merge(local, [other])
     assert (merged.start_ms, merged.count, list(merged.tasks)) == (BEGAN_MS, 4, [3, 7])
     for column in COLUMNS:
@@ -274,75 +274,75 @@ def test_listeners_receive_connectors_with_changed_metrics() -> None:
     meter = scenario.task(A0)
     scenario.task(B0)
     scenario.step(RECENT + 2)
-    heard: list[frozenset[ConnectorName]] = []
-    end = scenario.series.listen(heard.append)
+    notifications: list[frozenset[ConnectorName]] = []
+    stop_listening = scenario.series.listen(notifications.append)
     for _ in range(RECENT + 1):
         scenario.step()
-    heard.clear()
+    notifications.clear()
     scenario.step()
-    assert heard == [], "no value has changed"
+    assert notifications == [], "no value has changed"
     meter.record_batch(records=5, duration_s=0, poll_s=0)
     scenario.step()
-    assert heard == [{A}]
+    assert notifications == [{A}]
     scenario.metrics.record_backlog(B0, 7)
     scenario.step()
-    assert heard[1:] == [{A, B}], "the records are still in the recent window"
+    assert notifications[1:] == [{A, B}], "the records are still in the recent window"
     for _ in range(RECENT + 1):
         scenario.step()
-    heard.clear()
+    notifications.clear()
     scenario.step()
-    assert heard == []
-    end()
+    assert notifications == []
+    stop_listening()
     meter.record_batch(records=5, duration_s=0, poll_s=0)
     scenario.step()
-    assert heard == []
+    assert notifications == []
 
 
 def test_listeners_receive_stalls_and_recoveries() -> None:
     scenario = Scenario()
     scenario.task(A0)
-    work = scenario.metrics.follow(A0)
+    work = scenario.metrics.track(A0)
     scenario.step()
-    heard: list[frozenset[ConnectorName]] = []
-    scenario.series.listen(heard.append)
+    notifications: list[frozenset[ConnectorName]] = []
+    scenario.series.listen(notifications.append)
     scenario.step(RECENT + 2)
     work(busy=True)
     scenario.step(int(scenario.metrics.stall_s / STEP_S))
-    assert heard == []
+    assert notifications == []
     scenario.step()
-    assert heard == [{A}]
+    assert notifications == [{A}]
     work(busy=False)
     scenario.step(RECENT + 2)
-    assert heard == [{A}] * 2, "sampling continues"
+    assert notifications == [{A}] * 2, "sampling continues"
     scenario.step(RECENT + 2)
-    assert len(heard) == 2
+    assert len(notifications) == 2
 
 
 def test_samples_are_limited_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
-    most = 200
-    scenario = Scenario(max_bytes=most * TASK_BYTES)
-    tasks = [TaskId(ConnectorName(f"c{number}"), 0) for number in range(most + 50)]
+    max_tasks = 200
+    scenario = Scenario(max_bytes=max_tasks * TASK_BYTES)
+    tasks = [TaskId(ConnectorName(f"c{number}"), 0) for number in range(max_tasks + 50)]
     meters = [scenario.task(task) for task in tasks]
     for meter in meters:
         meter.record_batch(records=1, duration_s=0, poll_s=0)
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
+        bytes_before, _ = tracemalloc.get_traced_memory()
         for _ in range(SAMPLES + 5):
             scenario.step()
-        used = tracemalloc.get_traced_memory()[0] - before
+        bytes_used = tracemalloc.get_traced_memory()[0] - bytes_before
     finally:
         tracemalloc.stop()
-    assert most * TASK_BYTES / 2 < used < scenario.series.bytes_used + 20_000
-    assert scenario.series.bytes_used == most * TASK_BYTES
-    assert [len(scenario.series.of(task.connector).tasks) for task in tasks] == [1] * most + [0] * 50
+    assert max_tasks * TASK_BYTES / 2 < bytes_used < scenario.series.bytes_used + 20_000
+    assert scenario.series.bytes_used == max_tasks * TASK_BYTES
+    assert [len(scenario.series.of(task.connector).tasks) for task in tasks] == [1] * max_tasks + [0] * 50
     assert caplog.text.count("Keeping recent metrics for only 200 tasks") == 1
 
 
 def test_sampling_a_thousand_busy_tasks_is_fast() -> None:
     scenario = Scenario()
     meters = [scenario.task(TaskId(ConnectorName(f"c{number}"), 0)) for number in range(1000)]
-    took_s = []
+    durations_s = []
     for _ in range(10):
         for meter in meters:
             meter.record_batch(records=5, duration_s=0.1, poll_s=0)
@@ -350,8 +350,8 @@ def test_sampling_a_thousand_busy_tasks_is_fast() -> None:
             meter.record_commit()
         began_s = time.thread_time()
         scenario.step()
-        took_s.append(time.thread_time() - began_s)
-    assert min(took_s) < 0.05, "CPU time; about 3 ms on an idle machine"
+        durations_s.append(time.thread_time() - began_s)
+    assert min(durations_s) < 0.05, "CPU time; about 3 ms on an idle machine"
 
 
 def test_earliest_removed_tasks_are_evicted() -> None:
@@ -372,7 +372,7 @@ def test_sampler_thread_survives_an_error() -> None:
     sampled = threading.Event()
 
     class BrokenSeries(Series):
-        """Fails at the first call."""
+        """A series whose first sample fails."""
 
         calls = 0
 

@@ -1,4 +1,4 @@
-"""Metrics of one task, compared with hand-computed values."""
+"""Tests for the metrics of one task, with hand-computed expectations."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Scenario:
             TASK, is_source=is_source, time=self.clock, windows=Windows(), publish=self._publish
         )
 
-    def _publish(self, task: TaskId, numbers: TaskMetrics) -> None:
+    def _publish(self, task: TaskId, metrics: TaskMetrics) -> None:
         assert task == TASK
-        self.published.append(numbers)
+        self.published.append(metrics)
 
     @property
-    def numbers(self) -> TaskMetrics:
+    def metrics(self) -> TaskMetrics:
         return self.published[-1]
 
     def after(self, seconds: float) -> TaskMeter:
-        """Advance the time."""
+        """Advance the time and return the meter."""
         self.clock.seconds += seconds
         return self.meter
 
@@ -66,55 +66,55 @@ def test_source_batches_are_measured() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=10, duration_s=3.0, poll_s=0.002)
     scenario.after(10).record_batch(records=30, duration_s=1.0, poll_s=0.004, way="in one job: it is large")
-    numbers, now_s = scenario.numbers, scenario.clock.now()
-    assert numbers.records_total == 40
-    assert numbers.way == "in one job: it is large"
-    assert numbers.batch_size.average(now_s) == 20
-    assert numbers.batch_size.maximum(now_s) == 30
-    assert numbers.records.rate(now_s) == 40 / 40, "10 s have passed, plus one window of 30 s"
-    assert numbers.batch_ms.average(now_s) == 3, "the duration of polls, not of batches"
+    metrics, now_s = scenario.metrics, scenario.clock.now()
+    assert metrics.records_total == 40
+    assert metrics.way == "in one job: it is large"
+    assert metrics.batch_size.average(now_s) == 20
+    assert metrics.batch_size.maximum(now_s) == 30
+    assert metrics.records.rate(now_s) == 40 / 40, "10 s have passed, plus one window of 30 s"
+    assert metrics.batch_ms.average(now_s) == 3, "the duration of polls, not of batches"
 
 
-def test_sink_batch_duration_is_that_of_its_job() -> None:
+def test_sink_batch_duration_equals_job_duration() -> None:
     scenario = Scenario(is_source=False)
     scenario.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert scenario.numbers.batch_ms.maximum(scenario.clock.now()) == 250
+    assert scenario.metrics.batch_ms.maximum(scenario.clock.now()) == 250
 
 
 def test_phase_stores_latest_and_mean_durations() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_state(State.RUNNING)
-    before = scenario.numbers.poll, scenario.numbers.write, scenario.numbers.commit
-    assert [each.latest_ms for each in before] == [None, None, None]
+    before = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
+    assert [phase.latest_ms for phase in before] == [None, None, None]
     for poll_s, write_s, commit_s in ((0.5, 2.0, 0.25), (0.25, 1.0, 0.75)):
         scenario.meter.record_batch(records=1, duration_s=write_s, poll_s=poll_s)
         scenario.meter.record_commit_start()
         scenario.after(commit_s).record_commit()
-    now = scenario.numbers.poll, scenario.numbers.write, scenario.numbers.commit
-    assert [each.latest_ms for each in now] == [250, 1000, 750]
-    assert [each.mean_since(earlier) for each, earlier in zip(now, before, strict=True)] == [375, 1500, 500]
-    assert [each.mean_since(each) for each in now] == [None, None, None]
+    now = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
+    assert [phase.latest_ms for phase in now] == [250, 1000, 750]
+    assert [phase.mean_since(earlier) for phase, earlier in zip(now, before, strict=True)] == [375, 1500, 500]
+    assert [phase.mean_since(phase) for phase in now] == [None, None, None]
 
 
 def test_sink_has_no_poll_phase() -> None:
     scenario = Scenario(is_source=False)
     scenario.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert (scenario.numbers.poll.latest_ms, scenario.numbers.write.latest_ms) == (None, 250)
+    assert (scenario.metrics.poll.latest_ms, scenario.metrics.write.latest_ms) == (None, 250)
 
 
 def test_time_between_continuous_reports_is_not_a_phase() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=1, duration_s=60.0, poll_s=0.0, continuous=True)
-    assert (scenario.numbers.poll.latest_ms, scenario.numbers.write.latest_ms) == (None, None)
-    assert scenario.numbers.records_total == 1
+    assert (scenario.metrics.poll.latest_ms, scenario.metrics.write.latest_ms) == (None, None)
+    assert scenario.metrics.records_total == 1
 
 
 def test_transaction_commit_is_part_of_its_write() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=1, duration_s=0.5, poll_s=0.0)
     scenario.meter.record_transaction(1)
-    assert (scenario.numbers.commit.latest_ms, scenario.numbers.write.latest_ms) == (None, 500)
-    assert scenario.numbers.commits_total == 1
+    assert (scenario.metrics.commit.latest_ms, scenario.metrics.write.latest_ms) == (None, 500)
+    assert scenario.metrics.commits_total == 1
 
 
 def test_commit_duration_includes_retries() -> None:
@@ -123,11 +123,11 @@ def test_commit_duration_includes_retries() -> None:
     scenario.after(0.5).record_commit()
     scenario.meter.record_commit_start()
     scenario.after(1.5).record_commit()
-    numbers, now_s = scenario.numbers, scenario.clock.now()
-    assert numbers.commit_ms.average(now_s) == 1000
-    assert numbers.commit_ms.maximum(now_s) == 1500
-    assert (numbers.commits_total, numbers.commit_number) == (2, 2)
-    assert shares(numbers.commit_results, now_s) == (0, 1)
+    metrics, now_s = scenario.metrics, scenario.clock.now()
+    assert metrics.commit_ms.average(now_s) == 1000
+    assert metrics.commit_ms.maximum(now_s) == 1500
+    assert (metrics.commits_total, metrics.commit_number) == (2, 2)
+    assert shares(metrics.commit_results, now_s) == (0, 1)
 
 
 def test_rejected_commit_is_a_failure_and_a_retry() -> None:
@@ -135,27 +135,27 @@ def test_rejected_commit_is_a_failure_and_a_retry() -> None:
     scenario.meter.record_commit_start()
     scenario.after(2).record_commit_failure()
     scenario.after(1).record_commit()
-    numbers, now_s = scenario.numbers, scenario.clock.now()
-    assert shares(numbers.commit_results, now_s) == (0.5, 0.5)
-    assert numbers.commit_ms.maximum(now_s) == 1000, "the successful attempt"
-    assert numbers.retries == 1
-    assert numbers.last_error_ms == 1_700_000_102_000
+    metrics, now_s = scenario.metrics, scenario.clock.now()
+    assert shares(metrics.commit_results, now_s) == (0.5, 0.5)
+    assert metrics.commit_ms.maximum(now_s) == 1000, "the successful attempt"
+    assert metrics.retries == 1
+    assert metrics.last_error_ms == 1_700_000_102_000
 
 
 def test_failure_during_a_commit_is_a_failed_commit() -> None:
     scenario = Scenario(is_source=False)
     scenario.meter.record_commit_start()
     scenario.meter.record_failure()
-    assert shares(scenario.numbers.commit_results, 100) == (1, 0)
-    assert math.isnan(scenario.numbers.commit_ms.average(100))
+    assert shares(scenario.metrics.commit_results, 100) == (1, 0)
+    assert math.isnan(scenario.metrics.commit_ms.average(100))
 
 
 def test_failure_outside_a_commit_is_not_a_failed_commit() -> None:
     scenario = Scenario(is_source=False)
     scenario.after(5).record_failure()
-    assert shares(scenario.numbers.commit_results, 105) == (0, 0)
-    assert scenario.numbers.last_error_ms == 1_700_000_105_000
-    assert scenario.numbers.retries == 0
+    assert shares(scenario.metrics.commit_results, 105) == (0, 0)
+    assert scenario.metrics.last_error_ms == 1_700_000_105_000
+    assert scenario.metrics.retries == 0
 
 
 def test_commit_end_without_a_start_is_ignored() -> None:
@@ -167,14 +167,14 @@ def test_commit_end_without_a_start_is_ignored() -> None:
 def test_late_commit_is_skipped() -> None:
     scenario = Scenario(is_source=False)
     scenario.meter.record_late_commit()
-    assert scenario.numbers.late_commits_total == 1
-    assert scenario.numbers.late_commits.rate(100) == pytest.approx(1 / 30)
-    assert scenario.numbers.commits_total == 0
+    assert scenario.metrics.late_commits_total == 1
+    assert scenario.metrics.late_commits.rate(100) == pytest.approx(1 / 30)
+    assert scenario.metrics.commits_total == 0
 
 
 def test_published_samples_are_immutable() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=1, duration_s=0, poll_s=0)
-    before = scenario.numbers.records
+    before = scenario.metrics.records
     scenario.meter.record_batch(records=3, duration_s=0, poll_s=0)
-    assert (before.average(100), scenario.numbers.records.average(100)) == (1, 2)
+    assert (before.average(100), scenario.metrics.records.average(100)) == (1, 2)

@@ -1,4 +1,4 @@
-"""The Prometheus text format round-trips values and labels."""
+"""Tests that the Prometheus text format round-trips values and labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kraal.metrics.text import Family, labels, number, render
 from tests.fakes.workers.prometheus import scraped
 
-ODD = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
+SPECIAL_NAME = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
 
 
 def test_family_is_rendered() -> None:
@@ -27,10 +27,10 @@ def test_family_without_series_is_omitted() -> None:
 
 
 def test_connector_names_are_escaped_as_labels() -> None:
-    written = labels(("connector", ODD), ("task", "0"))
-    assert written == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
-    parsed = scraped(render(Family("x", "gauge", "h", [(written, 1)])))
-    assert parsed.value("x", connector=ODD, task="0") == 1
+    rendered_labels = labels(("connector", SPECIAL_NAME), ("task", "0"))
+    assert rendered_labels == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
+    parsed = scraped(render(Family("x", "gauge", "h", [(rendered_labels, 1)])))
+    assert parsed.value("x", connector=SPECIAL_NAME, task="0") == 1
 
 
 def test_lone_surrogate_does_not_break_the_scrape() -> None:

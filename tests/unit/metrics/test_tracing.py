@@ -1,4 +1,4 @@
-"""Spans of batches, compared with hand-computed times."""
+"""Tests for spans of batches, with hand-computed times."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Scenario:
             TASK, is_source=is_source, time=self.clock, windows=Windows(), publish=self._publish
         )
 
-    def _publish(self, task: TaskId, numbers: TaskMetrics) -> None:
+    def _publish(self, task: TaskId, metrics: TaskMetrics) -> None:
         assert task == TASK
-        self.published.append(numbers)
+        self.published.append(metrics)
 
     def after(self, seconds: float) -> TaskMeter:
-        """Advance the time."""
+        """Advance the time and return the meter."""
         self.clock.seconds += seconds
         return self.meter
 
@@ -135,15 +135,15 @@ def test_failure_before_the_commit_ends_the_span_with_an_error() -> None:
 
 
 def test_tracing_does_not_change_metrics() -> None:
-    scenario, untraced = Scenario(is_source=True), list[Any]()
-    plain = TaskMeter(
+    scenario, untraced_metrics = Scenario(is_source=True), list[Any]()
+    untraced_meter = TaskMeter(
         TASK,
         is_source=True,
         time=scenario.clock,
         windows=Windows(),
-        publish=lambda _, numbers: untraced.append(numbers),
+        publish=lambda _, metrics: untraced_metrics.append(metrics),
     )
-    for meter in (scenario.meter, plain):
+    for meter in (scenario.meter, untraced_meter):
         meter.record_batch(
             records=3, read=4, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=1)
         )
@@ -151,7 +151,7 @@ def test_tracing_does_not_change_metrics() -> None:
         meter.record_commit()
         meter.record_transaction(3)
         meter.record_failure(ErrorCounts(skipped=1))
-    assert scenario.published[-1] == untraced[-1]
+    assert scenario.published[-1] == untraced_metrics[-1]
 
 
 def test_service_name_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Samples, compared with values computed like Kafka's SampledStat, Rate, Avg, Max and Frequencies."""
+"""Tests that samples match values computed like Kafka's SampledStat, Rate, Avg, Max and Frequencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.metrics.windows import Sampled, Windows, shares
 
 
 def record_events(*events: tuple[float, float], windows: Windows | None = None) -> Sampled:
-    """Return the samples after events, each a time and a value."""
+    """Return the samples after events. Each event is a pair of time and value."""
     result = Sampled(windows or Windows())
     for now_s, value in events:
         result = result.record(value, now_s)
@@ -44,15 +44,15 @@ def test_sample_expires_one_window_after_its_last_event() -> None:
 @pytest.mark.parametrize(
     ("now_s", "rate"),
     [
-        pytest.param(0, 30 / 30, id="no window has passed: one is counted as passed"),
-        pytest.param(15, 30 / 45, id="half of one has passed"),
-        pytest.param(30, 30 / 30, id="one has passed"),
-        pytest.param(45, 30 / 45, id="more than one"),
-        pytest.param(59, 30 / 59, id="just before it is forgotten"),
-        pytest.param(60, 0, id="forgotten"),
+        pytest.param(0, 30 / 30, id="less than one window counts as one"),
+        pytest.param(15, 30 / 45, id="half a window later"),
+        pytest.param(30, 30 / 30, id="one window later"),
+        pytest.param(45, 30 / 45, id="one and a half windows later"),
+        pytest.param(59, 30 / 59, id="just before expiry"),
+        pytest.param(60, 0, id="expired"),
     ],
 )
-def test_rate_of_one_event(now_s: float, rate: float) -> None:
+def test_rate_of_one_event_decreases_until_expiry(now_s: float, rate: float) -> None:
     assert record_events((0, 30)).rate(now_s) == pytest.approx(rate)
 
 

@@ -1,4 +1,4 @@
-"""Adding plugins to a lock and removing them, with real pip without an index, and a fake Ivy."""
+"""Tests for adding plugins to a lock and removing them, with pip (no index) and a fake Ivy."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
     """Return the dependencies of each module in a Maven repository, initially none."""
     dependencies: Jars = {}
 
-    def retrieve(wanted: object, into: Path, *, transitive: bool, progress: ivy.Progress) -> list[Path]:
+    def retrieve(modules: object, into: Path, *, transitive: bool, progress: ivy.Progress) -> list[Path]:
         progress(1, 0)
         assert transitive
-        names = [str(each) for each in wanted] if isinstance(wanted, map) else []
+        names = [str(module) for module in modules] if isinstance(modules, map) else []
         (into / "jars").mkdir()
         paths = []
-        for name in sorted({more for each in names for more in (each, *dependencies.get(each, []))}):
+        for name in sorted({more for module in names for more in (module, *dependencies.get(module, []))}):
             path = into / "jars" / ivy.Coordinates.parse(name).file_name
             path.write_text(name)
             paths.append(path)
@@ -60,31 +60,31 @@ def kraal(*arguments: str) -> Result:
 
 
 def names(path: Path) -> list[str]:
-    return [each.name for each in read_lock(path).entries]
+    return [entry.name for entry in read_lock(path).entries]
 
 
 def test_wheel_is_added_and_removed_with_its_dependencies(index: Path, tmp_path: Path) -> None:
     path = tmp_path / "k.lock"
-    mine = wheel(tmp_path, "mine", "1.0", needs="helping>=1")
+    wheel_path = wheel(tmp_path, "mine", "1.0", requires="helping>=1")
     wheel(index, "helping", "1.0")
-    done = change.add(path, [str(mine)])
+    added_change = change.add(path, [str(wheel_path)])
     assert names(path) == ["helping==1.0", "mine==1.0"]
-    assert read_lock(path).added == (mine.name,)
-    assert {each.name for each in done.added} == set(names(path))
-    assert (tmp_path / "k" / mine.name).read_bytes() == mine.read_bytes()
+    assert read_lock(path).added == (wheel_path.name,)
+    assert {entry.name for entry in added_change.added} == set(names(path))
+    assert (tmp_path / "k" / wheel_path.name).read_bytes() == wheel_path.read_bytes()
 
     wheel(index, "helping", "2.0")
     assert change.relock(path).added[0].name == "helping==2.0"
     assert names(path) == ["helping==2.0", "mine==1.0"]
 
-    mine.unlink()
-    assert {each.name for each in change.remove(path, ["mine"]).removed} == {"helping==2.0", "mine==1.0"}
+    wheel_path.unlink()
+    assert {entry.name for entry in change.remove(path, ["mine"]).removed} == {"helping==2.0", "mine==1.0"}
     assert names(path) == []
 
 
 def test_adding_a_package_keeps_dependencies_of_extras(index: Path, tmp_path: Path) -> None:
     path = tmp_path / "k.lock"
-    wheel(index, "mine", "1.0", needs="helping; extra == 'more'\nProvides-Extra: more")
+    wheel(index, "mine", "1.0", requires="helping; extra == 'more'\nProvides-Extra: more")
     wheel(index, "helping", "1.0")
     change.add(path, ["mine[more]"])
     change.add(path, [str(wheel(tmp_path, "other", "1.0"))])
@@ -92,11 +92,11 @@ def test_adding_a_package_keeps_dependencies_of_extras(index: Path, tmp_path: Pa
 
 
 def test_wheel_that_conflicts_with_the_environment_is_rejected(index: Path, tmp_path: Path) -> None:
-    mine = wheel(index, "mine", "1.0", needs="click<8")
+    wheel_path = wheel(index, "mine", "1.0", requires="click<8")
     with pytest.raises(
         PluginLockError, match=r"no wheels that are compatible with Kraal's environment: .*click<8"
     ):
-        change.add(tmp_path / "k.lock", [str(mine)])
+        change.add(tmp_path / "k.lock", [str(wheel_path)])
     assert not (tmp_path / "k.lock").exists()
 
 
@@ -115,8 +115,8 @@ def test_jars_are_resolved_together_except_those_of_spark(maven: Jars, tmp_path:
     assert kraal("add", "org.a:one:2", "--lock", str(path)).exit_code == 0
     assert read_lock(path).added == ("org.a:one:2", "org.c:three:1")
     assert names(path) == ["org.a:one:2", "org.c:three:1"]
-    listed = kraal("list", "--lock", str(path))
-    assert [line.split()[:3] for line in listed.stdout.splitlines()[1:]] == [
+    list_result = kraal("list", "--lock", str(path))
+    assert [line.split()[:3] for line in list_result.stdout.splitlines()[1:]] == [
         ["jar", "org.a:one:2", "added"],
         ["jar", "org.c:three:1", "added"],
     ]
@@ -126,11 +126,11 @@ def test_jars_are_resolved_together_except_those_of_spark(maven: Jars, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("missing", "hinted"),
+    ("missing", "has_hint"),
     [(["org.far:away:9"], True), (["org.a:one:1", "org.far:away:9"], False), ([], False)],
 )
 def test_missing_dependency_prints_a_hint_to_add_the_connector_archive(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: list[str], *, hinted: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: list[str], *, has_hint: bool
 ) -> None:
     def retrieve(*_: object, **__: object) -> list[Path]:
         raise JarsUnavailable("Failed to download it.", hint="Use a mirror.", missing=missing)
@@ -139,8 +139,8 @@ def test_missing_dependency_prints_a_hint_to_add_the_connector_archive(
     result = kraal("add", "org.a:one:1", "--lock", str(tmp_path / "k.lock"))
     error, hint = result.stderr.splitlines()[-2:]
     assert (result.exit_code, error) == (1, "Error: Failed to download it.")
-    assert hint.startswith("Hint: If org.a:one:1 is a connector") == hinted
-    assert ("contains its dependencies: org.a:one:tar.gz:plugin:1 (`zip`" in hint) == hinted
+    assert hint.startswith("Hint: If org.a:one:1 is a connector") == has_hint
+    assert ("contains its dependencies: org.a:one:tar.gz:plugin:1 (`zip`" in hint) == has_hint
     assert hint.endswith("Use a mirror.")
 
 
@@ -192,14 +192,14 @@ def test_json_output_contains_changes_and_stopped_tasks(maven: Jars, tmp_path: P
         result = kraal("add", "org.a:one:1", "--lock", path, "--worker", worker.url, "-o", "json")
     output = json.loads(result.stdout)
     assert (output["lock"], output["gone"], output["provided_by_spark"]) == (path, [], [])
-    assert [(each["kind"], each["name"]) for each in output["new"]] == [
+    assert [(row["kind"], row["name"]) for row in output["new"]] == [
         ("jar", "org.a:one:1"),
         ("jar", "org.b:two:1"),
     ]
     assert [*output["restart_stops"].values()] == [["orders-0"]]
-    listed = json.loads(kraal("list", "--lock", path, "-o", "json").stdout)
-    assert [each.pop("added") for each in listed] == [True, False]
-    assert listed == output["new"]
+    listed_plugins = json.loads(kraal("list", "--lock", path, "-o", "json").stdout)
+    assert [plugin.pop("added") for plugin in listed_plugins] == [True, False]
+    assert listed_plugins == output["new"]
     removed = json.loads(kraal("remove", "org.a:one", "--lock", path, "-o", "json").stdout)
     assert (removed["gone"], removed["restart_stops"]) == (["org.a:one:1", "org.b:two:1"], None)
     assert kraal("list", "--lock", path, "-o", "yaml").stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Java plugins in a lock: archives, uber jars and directories are unpacked into a directory for `plugin.path`."""
+"""Tests that archives, uber jars and directories in a lock are unpacked into a directory for `plugin.path`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    files = (each for each in directory.rglob("*") if each.is_file())
-    return {str(each.relative_to(directory)): each.read_bytes() for each in files}
+    files = (file for file in directory.rglob("*") if file.is_file())
+    return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
 @pytest.fixture
@@ -59,21 +59,21 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fake a repository in which every file exists."""
 
     def retrieve(
-        wanted: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
+        coordinates: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
     ) -> list[Path]:
         progress(1, 0)
         assert not transitive
         (into / "jars").mkdir()
         paths = []
-        for each in wanted:
-            path = into / "jars" / each.file_name
-            match each.extension:
+        for file in coordinates:
+            path = into / "jars" / file.file_name
+            match file.extension:
                 case "tar.gz" | "tgz":
                     write_tar(path, JAR)
                 case "zip":
                     write_zip(path, JAR)
                 case _:
-                    path.write_bytes(str(each).encode())
+                    path.write_bytes(str(file).encode())
             paths.append(path)
         return paths
 
@@ -100,8 +100,8 @@ def test_archives_and_jars_are_unpacked_into_folders(lock: Path) -> None:
         "org.example__smt__1/connector/lib/a.jar": b"a jar",
         "org.example__smt__1/connector/README.md": b"read me",
     }
-    listed = kraal("list", "--lock", str(lock)).stdout.splitlines()[1:]
-    assert [line.split()[:3] for line in listed] == [
+    lines = kraal("list", "--lock", str(lock)).stdout.splitlines()[1:]
+    assert [line.split()[:3] for line in lines] == [
         ["java", name, "added"] for name in (POSTGRES, SMT, MONGO)
     ]
 
@@ -131,9 +131,9 @@ def test_plugin_downloads_show_progress(lock: Path, monkeypatch: pytest.MonkeyPa
 def test_new_revision_replaces_the_old_one(lock: Path) -> None:
     change.add(lock, [POSTGRES, SMT])
     newer = POSTGRES.replace("3.7.0", "3.8.0")
-    assert [each.name for each in change.add(lock, [newer]).removed] == [POSTGRES]
+    assert [entry.name for entry in change.add(lock, [newer]).removed] == [POSTGRES]
     assert read_lock(lock).added == (newer, SMT)
-    assert [each.name for each in plugin_path(lock).iterdir() if "postgres" in each.name] == [
+    assert [folder.name for folder in plugin_path(lock).iterdir() if "postgres" in folder.name] == [
         "io.debezium__debezium-connector-postgres__3.8.0.Final-plugin"
     ]
     change.relock(lock)
@@ -156,23 +156,23 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
     plugin = tmp_path / "own"
     (plugin / "lib").mkdir(parents=True)
     (plugin / "lib" / "own.jar").write_bytes(b"own")
-    mine = wheel(tmp_path, "mine", "1.0")
-    what = [
+    wheel_path = wheel(tmp_path, "mine", "1.0")
+    sources = [
         write_zip(tmp_path / "one.zip", JAR),
         write_tar(tmp_path / "two.tgz", JAR),
         tmp_path / "three.jar",
-        mine,
+        wheel_path,
     ]
     (tmp_path / "three.jar").write_bytes(b"uber")
-    change.add(lock, [*map(str, what), f"{plugin}/"])
-    assert read_lock(lock).added == (mine.name, "one.zip", "own.zip", "three.jar", "two.tgz")
-    assert sorted(each.name for each in plugin_path(lock).iterdir()) == ["one", "own", "three", "two"]
+    change.add(lock, [*map(str, sources), f"{plugin}/"])
+    assert read_lock(lock).added == (wheel_path.name, "one.zip", "own.zip", "three.jar", "two.tgz")
+    assert sorted(folder.name for folder in plugin_path(lock).iterdir()) == ["one", "own", "three", "two"]
     assert read_files(plugin_path(lock) / "own") == {"lib/own.jar": b"own"}
-    for each in what:
-        each.unlink()
+    for source in sources:
+        source.unlink()
     change.relock(lock)
     change.remove(lock, ["mine"])
-    assert [each.file for each in read_lock(lock).entries] == [
+    assert [entry.file for entry in read_lock(lock).entries] == [
         "one.zip",
         "own.zip",
         "three.jar",
@@ -188,8 +188,8 @@ def test_archive_of_a_directory_is_reproducible(tmp_path: Path) -> None:
         for name in ("b.jar", "a.jar")[:: 1 - 2 * number]:
             (plugin / name).write_bytes(b"x")
         os.utime(plugin / "a.jar", (number * 10**9, number * 10**9))
-        done = change.add(tmp_path / f"{number}.lock", [f"{plugin}/"])
-        sums += [each.sha256 for each in done.lock.java]
+        added_change = change.add(tmp_path / f"{number}.lock", [f"{plugin}/"])
+        sums += [entry.sha256 for entry in added_change.lock.java]
     assert sums[0] == sums[1]
 
 
@@ -253,32 +253,32 @@ def test_archive_with_unsafe_paths_is_rejected(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "why"),
+    ("name", "text", "message"),
     [
         (
             "no.zip",
             b"no archive",
-            r"no\.zip cannot be unpacked; it is damaged or of an unknown kind: File is not a zip file",
+            r"no\.zip cannot be unpacked; it is damaged or has an unsupported format: File is not a zip file",
         ),
         (
             "no.tgz",
             b"no archive",
-            r"no\.tgz cannot be unpacked; it is damaged or of an unknown kind: not a gzip file",
+            r"no\.tgz cannot be unpacked; it is damaged or has an unsupported format: not a gzip file",
         ),
         ("a b.jar", b"x", "Invalid name 'a b.jar' of a Java plugin"),
     ],
 )
 def test_invalid_plugin_file_is_rejected(
-    name: str, text: bytes, why: str, lock: Path, tmp_path: Path
+    name: str, text: bytes, message: str, lock: Path, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(text)
-    with pytest.raises(PluginLockError, match=why):
+    with pytest.raises(PluginLockError, match=message):
         change.add(lock, [str(tmp_path / name)])
     assert not lock.exists()
 
 
 def corrupt_header(path: Path, *, at: int, value: int) -> Path:
-    """Write an archive of one file with a changed byte; `at`: the index in both copies of the file's header."""
+    """Write an archive of one file, and change the byte at index `at` in both copies of the header."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.jar", b"a jar " * 100)
     content = bytearray(path.read_bytes())
@@ -298,21 +298,21 @@ def corrupt_contents(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make", "message"),
     [
         (
             lambda path: corrupt_header(path, at=6, value=1),
-            "'a.jar' in it is encrypted; pack it without a password",
+            "its entry 'a.jar' is encrypted; create the archive without a password",
         ),
-        (lambda path: corrupt_header(path, at=8, value=99), "it is damaged or of an unknown kind: "),
-        (corrupt_contents, "it is damaged or of an unknown kind: Error -3"),
+        (lambda path: corrupt_header(path, at=8, value=99), "it is damaged or has an unsupported format: "),
+        (corrupt_contents, "it is damaged or has an unsupported format: Error -3"),
     ],
 )
 def test_unreadable_archive_is_rejected(
-    make: Callable[[Path], Path], why: str, lock: Path, tmp_path: Path
+    make: Callable[[Path], Path], message: str, lock: Path, tmp_path: Path
 ) -> None:
     result = kraal("add", str(make(tmp_path / "bad.zip")), "--lock", str(lock))
-    assert (result.exit_code, why in result.output) == (1, True), result.output
+    assert (result.exit_code, message in result.output) == (1, True), result.output
     assert "bad.zip cannot be unpacked" in result.output
     assert not lock.exists()
 
@@ -325,7 +325,7 @@ def test_two_plugins_with_the_same_folder_are_rejected(lock: Path, tmp_path: Pat
         PluginLockError, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
     ):
         change.add(lock, [str(tmp_path / "one.jar")])
-    assert [each.file for each in read_lock(lock).java] == ["one.zip"]
+    assert [entry.file for entry in read_lock(lock).java] == ["one.zip"]
     assert read_files(plugin_path(lock)) == before
 
 
@@ -358,4 +358,4 @@ def test_only_a_directory_with_a_slash_is_a_plugin(tmp_path: Path, monkeypatch: 
     (tmp_path / "kraal-orders").mkdir()
     monkeypatch.chdir(tmp_path)
     texts = ("kraal-orders", "./kraal-orders", "kraal-orders/", "org:name:1", "org:name:jar:1", "x-1.whl")
-    assert [is_java(each) for each in texts] == [False, True, True, False, True, False]
+    assert [is_java(text) for text in texts] == [False, True, True, False, True, False]

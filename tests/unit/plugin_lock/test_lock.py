@@ -1,4 +1,4 @@
-"""Plugin locks: parsing, and loading by a worker, which verifies all files first."""
+"""Tests for plugin locks: parsing, and loading by a worker, which first verifies all files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.plugin_lock import change
 from kraal.plugin_lock.jars import guess_artifacts
 from kraal.plugin_lock.lock import (
     Lock,
-    Locked,
+    LockedPlugin,
     PluginLockError,
     format_lock,
     parse_lock,
@@ -46,14 +46,14 @@ class Ticks(Connector):
 """
 
 
-def wheel(directory: Path, name: str, version: str, *, needs: str = "", **extra: str) -> Path:
+def wheel(directory: Path, name: str, version: str, *, requires: str = "", **extra: str) -> Path:
     """Write a wheel with a connector directly, because building one takes seconds."""
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(f"{name}.py", PLUGIN)
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        file.writestr(f"{info}/METADATA", metadata + (f"Requires-Dist: {needs}\n" if needs else ""))
+        file.writestr(f"{info}/METADATA", metadata + (f"Requires-Dist: {requires}\n" if requires else ""))
         file.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
@@ -64,8 +64,8 @@ def wheel(directory: Path, name: str, version: str, *, needs: str = "", **extra:
     return path
 
 
-def locked(path: Path, name: str) -> Locked:
-    return Locked(name, path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+def locked(path: Path, name: str) -> LockedPlugin:
+    return LockedPlugin(name, path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.fixture
@@ -87,13 +87,13 @@ def lock(tmp_path: Path) -> Path:
 def test_lock_round_trips(lock: Path) -> None:
     parsed = read_lock(lock)
     assert parse_lock(format_lock(parsed)) == parsed
-    assert [each.module for each in parsed.entries] == ["org:driver", "ticks-x"]
+    assert [entry.module for entry in parsed.entries] == ["org:driver", "ticks-x"]
 
 
 def test_worker_loads_connectors_from_wheels_and_jars_for_spark(lock: Path, tmp_path: Path) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", CODE, str(worker)],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -102,7 +102,7 @@ def test_worker_loads_connectors_from_wheels_and_jars_for_spark(lock: Path, tmp_
         check=True,
     )
     [site] = (tmp_path / "plugins").glob("site-*")
-    assert done.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
+    assert completed.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
 
 
 def test_worker_without_a_lock_loads_no_plugins(
@@ -119,9 +119,9 @@ def test_modified_file_fails_startup_before_plugins_are_loaded(lock: Path, name:
     before = list(sys.path)
     with file.open("ab") as out:
         out.write(b"x")
-    with pytest.raises(PluginLockError, match=r"does not match .*plugins\.lock: expected sha256 ") as one:
+    with pytest.raises(PluginLockError, match=r"does not match .*plugins\.lock: expected sha256 ") as raised:
         load_plugins(lock)
-    assert "\n" not in str(one.value)
+    assert "\n" not in str(raised.value)
     file.unlink()
     with pytest.raises(PluginLockError, match=r"Cannot read .*No such file"):
         load_plugins(lock)
@@ -134,20 +134,20 @@ def test_standalone_worker_prints_an_error_and_a_hint_and_exits_with_2(lock: Pat
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
     code = "from kraal.cli.main import main; main(prog_name='kraal')"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, "standalone", str(worker)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr.count("\n")) == (2, 2)
-    assert done.stderr.splitlines()[1].startswith("Hint: Copy the directory together with the lock")
-    assert done.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
+    assert (completed.returncode, completed.stderr.count("\n")) == (2, 2)
+    assert completed.stderr.splitlines()[1].startswith("Hint: Copy the directory together with the lock")
+    assert completed.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
         ("version = 2\nadded = []", "unsupported version 2; expected 1"),
         ("added = []", "'version' is missing"),
@@ -165,12 +165,12 @@ def test_standalone_worker_prints_an_error_and_a_hint_and_exits_with_2(lock: Pat
         ("version=1\nadded=[]\njar=[7]", "not subscriptable"),
     ],
 )
-def test_invalid_lock_is_rejected(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_lock_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "a.lock"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PluginLockError, match="Invalid plugin lock ") as caught:
         read_lock(path)
-    assert why in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_lock_name_must_end_with_lock(tmp_path: Path) -> None:
@@ -180,16 +180,18 @@ def test_lock_name_must_end_with_lock(tmp_path: Path) -> None:
 
 def test_wheel_is_unpacked_without_scripts_and_cannot_escape_the_directory(tmp_path: Path) -> None:
     data = "good-1.0.data"
-    good = wheel(tmp_path, "good", "1.0", **{f"{data}/purelib/more.py": "A = 1", f"{data}/scripts/run": "rm"})
-    unpack([good], tmp_path / "site")
+    valid_wheel = wheel(
+        tmp_path, "good", "1.0", **{f"{data}/purelib/more.py": "A = 1", f"{data}/scripts/run": "rm"}
+    )
+    unpack([valid_wheel], tmp_path / "site")
     assert {path.name for path in (tmp_path / "site").iterdir()} == {
         "good.py",
         "more.py",
         "good-1.0.dist-info",
     }
-    bad = wheel(tmp_path, "bad", "1.0", **{"../outside.py": "A = 1"})
+    unsafe_wheel = wheel(tmp_path, "bad", "1.0", **{"../outside.py": "A = 1"})
     with pytest.raises(PluginLockError, match=r"the path '\.\./outside\.py' is absolute or contains"):
-        unpack([bad], tmp_path / "other")
+        unpack([unsafe_wheel], tmp_path / "other")
     assert not (tmp_path / "outside.py").exists()
     assert not (tmp_path / "other").exists()
 

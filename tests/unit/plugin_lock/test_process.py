@@ -1,4 +1,4 @@
-"""A worker's process passes the jars of its lock to Spark, in addition to Kraal's own."""
+"""Tests that a worker process passes the jars of its plugin lock to Spark, in addition to Kraal's own jars."""
 
 from __future__ import annotations
 

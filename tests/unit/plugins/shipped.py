@@ -33,7 +33,7 @@ SOURCE_CLASS = f"{FILE_PACKAGE}.FileStreamSourceConnector"
 SINK_CLASS = f"{FILE_PACKAGE}.FileStreamSinkConnector"
 JSON_CLASS = "org.apache.kafka.connect.json.JsonConverter"
 STRING_CLASS = "org.apache.kafka.connect.storage.StringConverter"
-NUMBERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
+SIMPLE_CONVERTERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
 
 
 class FakeSource(Connector):
@@ -118,7 +118,10 @@ def registry() -> Registry:
             SINK_CLASS: FakeSink,
             JSON_CLASS: FakeJson,
             STRING_CLASS: FakeString,
-            **{f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter for name in NUMBERS},
+            **{
+                f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter
+                for name in SIMPLE_CONVERTERS
+            },
             **{
                 name: type(cls.__name__, (cls,), {"version": CONNECT_VERSION})
                 for name, cls in transforms().items()
@@ -128,7 +131,7 @@ def registry() -> Registry:
 
 
 class Worker:
-    """The defaults of a worker."""
+    """Default settings of a worker."""
 
     key_converter: ClassVar[str] = STRING_CLASS
     value_converter: ClassVar[str] = JSON_CLASS

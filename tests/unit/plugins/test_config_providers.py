@@ -1,4 +1,4 @@
-"""A worker's config providers: lookup, configuration, and resolution of connector and worker configs."""
+"""Tests for a worker's config providers: lookup, configuration, and resolution of connector and worker configs."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def _clear_instances() -> None:
 CLASSES = ProviderClasses({VAULT: lambda: Vault, "a.SameConfigProvider": dict, "b.SameConfigProvider": dict})
 
 
-def worker(**more: str) -> dict[str, str]:
+def worker(**settings: str) -> dict[str, str]:
     return {
         "config.providers": "vault",
         "config.providers.vault.class": VAULT,
         "config.providers.vault.param.token": "t",
-        **{key.replace("__", "."): value for key, value in more.items()},
+        **{key.replace("__", "."): value for key, value in settings.items()},
     }
 
 
@@ -134,7 +134,7 @@ def test_provider_without_a_class_leaves_its_variables_unresolved(
         providers = open_providers({"config.providers": "x, x"}, CLASSES)
     assert providers.resolve({"a": "${x:y}"}).config == {"a": "${x:y}"}
     assert [r.getMessage() for r in caplog.records] == [
-        "The config provider x has no config.providers.x.class; its variables are not replaced"
+        "The config provider x has no config.providers.x.class; variables of this provider are not replaced"
     ]
 
 
@@ -246,8 +246,8 @@ def test_worker_file_with_variables_is_resolved_and_validated(
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in raw.items()))
     with pytest.raises(ConfigInvalid, match=r"Invalid value \$\{env:NOT_THERE\} for configuration poll"):
-        load_standalone(path, resolved=own_providers)
+        load_standalone(path, resolve_variables=own_providers)
     monkeypatch.setenv("NOT_THERE", "77")
-    config = load_standalone(path, resolved=own_providers)
+    config = load_standalone(path, resolve_variables=own_providers)
     assert (config.bootstrap_servers, config.raw["poll.interval.ms"]) == ("broker-1:9092", "77")
     assert config.warnings == ()

@@ -1,4 +1,4 @@
-"""The plugins that a connector uses, with their versions."""
+"""Tests for the list of plugins that a connector uses, with their versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.java_plugins.catalogs import CATALOG
 from tests.unit.java_plugins.fake_host import FakeHosts
 from tests.unit.plugins.shipped import registry as shipped
 
-NAMED: dict[str, str | None] = {
+CONFIG: dict[str, str | None] = {
     "connector.class": "OldSource",
     "transforms": "x",
     "transforms.x.type": "com.example.Change",
@@ -39,7 +39,7 @@ def registry() -> Registry:
             "1.0",
             "1.0",
             "1.0",
-        ),  # plugins in the connector's location
+        ),  # the versions in the location of the connector
         ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "1.0", "1.0", "2.0"),
         ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0", "2.0"),
         ({"key.converter.plugin.version": "[7,8]"}, "2.0", None, "2.0"),
@@ -48,17 +48,17 @@ def registry() -> Registry:
 def test_parts_have_the_versions_required_by_the_config(
     registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
 ) -> None:
-    parts = [(each.part, each.class_name, each.version) for each in list_parts(registry, NAMED | config, {})]
+    parts = [(part.part, part.class_name, part.version) for part in list_parts(registry, CONFIG | config, {})]
     assert parts == [
         ("connector", "com.example.OldSource", connector),
         ("key.converter", "com.example.Both", converter),
         ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.4.0"),
         ("transforms.x.type", "com.example.Change", transform),
     ]
-    assert {each.runtime for each in list_parts(registry, NAMED, {})} == {"java"}
+    assert {part.runtime for part in list_parts(registry, CONFIG, {})} == {"java"}
 
 
-def test_parts_of_a_connector_in_python(registry: Registry) -> None:
+def test_parts_of_a_python_connector_have_runtime_python(registry: Registry) -> None:
     config = {"connector.class": "FileStreamSource", "predicates": "p", "predicates.p.type": "NoSuch"}
     connector, predicate = list_parts(registry, config, {})
     assert (connector.class_name, connector.runtime) == (
@@ -80,13 +80,13 @@ def test_parts_of_a_connector_in_python(registry: Registry) -> None:
 def test_runtime_of_a_java_chain_of_a_python_connector_is_java(
     registry: Registry, config: dict[str, str | None], converters: dict[str, str]
 ) -> None:
-    written = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
-    connector, value, *_ = list_parts(registry, written, converters)
+    full_config = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
+    connector, value, *_ = list_parts(registry, full_config, converters)
     assert (connector.runtime, value.runtime, value.version) == ("python", "java", "4.4.0")
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"connector.class": "NoSuch"}, NAMED | {"connector.plugin.version": "[7,8]"}]
+    "config", [{}, {"connector.class": "NoSuch"}, CONFIG | {"connector.plugin.version": "[7,8]"}]
 )
 def test_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
     assert list_parts(registry, config, {}) == []

@@ -1,4 +1,4 @@
-"""The listing of plugins and their config keys match Java Connect, except the documentation."""
+"""Tests that the listing of plugins and their config keys match Java Connect, except for the documentation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.unit.plugins.shipped import registry
 from tests.unit.web.api import Api
 from web.settings import Settings
 
-DESCRIBED = recorded("validate", "validate-config-of-")
-LISTED = recorded("plugins")
-NOT_OURS = ("org.apache.kafka.connect.mirror.",)
+CONFIG_RESPONSES = recorded("validate", "validate-config-of-")
+LISTING_RESPONSES = recorded("plugins")
+JAVA_ONLY_PREFIXES = ("org.apache.kafka.connect.mirror.",)
 
 
 def get(path: str) -> tuple[int, Any]:
-    """Send a request to a worker with the same plugins as the recorded one."""
+    """Send a request to a worker that has the same plugins as the recorded worker."""
     response = Api(Settings(advertised_url="http://worker:8083/"), registry()).client.get(path)
     return response.status_code, response.json()
 
 
-@pytest.mark.parametrize("golden", DESCRIBED.values(), ids=DESCRIBED)
+@pytest.mark.parametrize("golden", CONFIG_RESPONSES.values(), ids=CONFIG_RESPONSES)
 def test_plugin_config_response_matches_connect(golden: Any) -> None:
     plugin = quote(golden["plugin"], safe="")
     status, body = get(f"/connector-plugins/{plugin}/config{golden.get('query', '')}")
@@ -34,8 +34,8 @@ def test_plugin_config_response_matches_connect(golden: Any) -> None:
     assert body == golden["body"]
 
 
-@pytest.mark.parametrize("golden", LISTED.values(), ids=LISTED)
+@pytest.mark.parametrize("golden", LISTING_RESPONSES.values(), ids=LISTING_RESPONSES)
 def test_plugin_listing_matches_connect(golden: Any) -> None:
     status, body = get(golden["path"])
     assert status == golden["status"]
-    assert body == [each for each in golden["body"] if not each["class"].startswith(NOT_OURS)]
+    assert body == [plugin for plugin in golden["body"] if not plugin["class"].startswith(JAVA_ONLY_PREFIXES)]

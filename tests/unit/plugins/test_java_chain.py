@@ -1,4 +1,4 @@
-"""Chains that run in the plugins' JVM, and classes that cannot be combined in a chain."""
+"""Tests for chains that run in the plugins' JVM, and for classes that cannot be combined in a chain."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def registry() -> Registry:
     )
 
 
-def errors(
+def find_errors(
     registry: Registry, connector: str, config: Mapping[str, str], worker: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     return dict(check_chain(registry, worker or {}, registry.connector(connector), config))
 
 
 @pytest.mark.parametrize(
-    ("config", "worker", "needed"),
+    ("config", "worker", "is_java_needed"),
     [
         ({}, {}, False),
         ({"value.converter": JSON, "transforms": "q", "transforms.q.type": SQL}, {}, False),
@@ -56,9 +56,9 @@ def errors(
     ],
 )
 def test_chain_runs_in_java_if_a_class_exists_only_in_plugin_path(
-    registry: Registry, config: dict[str, str], worker: dict[str, str], *, needed: bool
+    registry: Registry, config: dict[str, str], worker: dict[str, str], *, is_java_needed: bool
 ) -> None:
-    assert needs_java(registry, worker, config) is needed
+    assert needs_java(registry, worker, config) is is_java_needed
 
 
 def test_chain_config_has_full_class_names_and_the_worker_converters(
@@ -94,28 +94,28 @@ def test_chain_config_has_full_class_names_and_the_worker_converters(
 
 
 def test_python_source_can_combine_java_and_kafka_classes(registry: Registry) -> None:
-    assert errors(registry, SOURCE, {**USES_JAVA, "value.converter": JSON}) == {}
+    assert find_errors(registry, SOURCE, {**USES_JAVA, "value.converter": JSON}) == {}
 
 
 def test_python_only_class_is_rejected_in_a_java_chain(registry: Registry) -> None:
     config = {**USES_JAVA, "transforms": "c, q", "transforms.q.type": SQL}
-    assert errors(registry, SOURCE, config) == {
+    assert find_errors(registry, SOURCE, config) == {
         "transforms.q.type": f"{SQL} is a plugin in Python, and {CHANGE} (transforms.c.type) is a Java plugin; all "
         "transforms and converters of a connector must be of one kind: use a class of plugin.path, or one of Kafka's "
         "own."
     }
-    assert list(errors(registry, SOURCE, USES_JAVA, {"value.converter": AVRO})) == ["value.converter"]
+    assert list(find_errors(registry, SOURCE, USES_JAVA, {"value.converter": AVRO})) == ["value.converter"]
 
 
 def test_class_that_also_exists_in_plugin_path_is_allowed(registry: Registry) -> None:
     both = registry.with_java({CHANGE: [((PluginKind.TRANSFORMATION,), registry.load_class(CHANGE))]}, {AVRO})
-    assert errors(both, SOURCE, {**USES_JAVA, "value.converter": AVRO}) == {}
+    assert find_errors(both, SOURCE, {**USES_JAVA, "value.converter": AVRO}) == {}
 
 
 def test_sinks_in_python_can_use_java_plugins(registry: Registry) -> None:
     config = {**USES_JAVA, "value.converter": SHOUT}
-    assert errors(registry, SINK, config) == {}
-    assert list(errors(registry, SINK, config | {"key.converter": AVRO})) == ["key.converter"]
+    assert find_errors(registry, SINK, config) == {}
+    assert list(find_errors(registry, SINK, config | {"key.converter": AVRO})) == ["key.converter"]
 
 
 def test_java_connectors_cannot_use_plugins_in_python(registry: Registry) -> None:
@@ -125,10 +125,11 @@ def test_java_connectors_cannot_use_plugins_in_python(registry: Registry) -> Non
         "transforms.c.type": CHANGE,
         "value.converter": JSON,
     }
-    assert errors(registry, "com.example.JavaSource", config) == {
+    assert find_errors(registry, "com.example.JavaSource", config) == {
         "transforms.q.type": f"{SQL} is a plugin in Python, which Java connectors cannot use; use a class of "
         "plugin.path, or one of Kafka's own."
     }
     assert (
-        errors(registry, "com.example.JavaSource", {"transforms": "x", "transforms.x.type": "unknown"}) == {}
+        find_errors(registry, "com.example.JavaSource", {"transforms": "x", "transforms.x.type": "unknown"})
+        == {}
     )

@@ -42,8 +42,8 @@ def test_ambiguous_alias_is_not_resolved() -> None:
 
 
 def test_connectors_are_listed_sinks_first() -> None:
-    listed = [(plugin.name, plugin.kind) for plugin in registry().plugins(connectors_only=True)]
-    assert listed == [(SINK_CLASS, PluginKind.SINK), (SOURCE_CLASS, PluginKind.SOURCE)]
+    listing = [(plugin.name, plugin.kind) for plugin in registry().plugins(connectors_only=True)]
+    assert listing == [(SINK_CLASS, PluginKind.SINK), (SOURCE_CLASS, PluginKind.SOURCE)]
     kinds = [plugin.kind for plugin in registry().plugins()]
     assert kinds == [
         PluginKind.SINK,
@@ -97,12 +97,14 @@ def test_listing_plugins_does_not_import_kraal_plugins() -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_listing_entries_of_kraal_plugins_match_their_classes(group: str) -> None:
     for entry in map(Entry.installed, installed(group)):
-        listed = [(each.name, each.kind, each.version, each.location) for each in entry.listing_entries()]
-        assert listed == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
+        listing = [(row.name, row.kind, row.version, row.location) for row in entry.listing_entries()]
+        assert listing == [
+            (plugin.name, plugin.kind, plugin.version, plugin.location) for plugin in entry.plugins()
+        ]
 
 
 def test_spark_is_imported_before_connectors() -> None:
-    """Otherwise, task threads that import parts of Spark could race with another thread that imports Spark."""
+    """Task threads that import parts of Spark could otherwise race with another thread that imports Spark."""
     code = (
         "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
         "registry.load_class('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
@@ -113,7 +115,7 @@ def test_spark_is_imported_before_connectors() -> None:
 
 def test_listing_entry_of_a_third_party_plugin_matches_its_class() -> None:
     point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
-    assert [(each.kind, each.version) for each in Entry.installed(point).listing_entries()] == [
+    assert [(entry.kind, entry.version) for entry in Entry.installed(point).listing_entries()] == [
         (PluginKind.SINK, FakeSink.version)
     ]
 
@@ -161,7 +163,7 @@ def test_worker_converters_are_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirement", "fits"),
+    ("requirement", "is_allowed"),
     [
         ("4.4.0", True),
         ("4.4", True),
@@ -174,11 +176,11 @@ def test_worker_converters_are_the_defaults() -> None:
         ("[1,2),[5,)", False),
     ],
 )
-def test_version_ranges(requirement: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
-    assert allows(requirement, "4.4.0") is fits
+def test_version_requirement_is_checked(requirement: str, is_allowed: bool) -> None:  # noqa: FBT001 - a row of a table
+    assert allows(requirement, "4.4.0") is is_allowed
 
 
-def test_versions_have_the_order_of_maven() -> None:
+def test_versions_are_sorted_like_maven() -> None:
     ordered = [
         *("1.0-alpha1", "1.0-beta2", "1.0.CR1", "1.0-SNAPSHOT", "1.0.Final", "1.0.sp1", "1.0-1", "1.0.1"),
         *("3.6.1.Final", "3.7.0.Alpha2", "3.7.0.Final", "3.10"),

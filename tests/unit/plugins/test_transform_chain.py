@@ -1,4 +1,4 @@
-"""A chain of transforms: order, predicates, dropped records and failures (Kafka's TransformationChain)."""
+"""Tests for a chain of transforms: order, predicates, dropped records and failures (Kafka's TransformationChain)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kraal.plugins.transform_chain import Chain, ChainInvalid, StageFailed, make
 
 
 class Append(Transformation):
-    """Appends its text to the value; drops the record or fails if configured."""
+    """A transform that appends its text to the value, drops the record or fails."""
 
     version: ClassVar[str] = "1"
     config_def: ClassVar[ConfigDef] = ConfigDef()
-    seen: ClassVar[list[Mapping[str, str]]] = []
+    configs: ClassVar[list[Mapping[str, str]]] = []
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        Append.seen.append(dict(config))
+        Append.configs.append(dict(config))
         if config.get("text") == "refuse":
             raise ValueError("not that")
         self._text = config.get("text", "")
@@ -40,7 +40,7 @@ class Append(Transformation):
 
 
 class IsTopic(Predicate):
-    """True for one topic."""
+    """A predicate that is true for one topic."""
 
     version: ClassVar[str] = "1"
     config_def: ClassVar[ConfigDef] = ConfigDef()
@@ -105,7 +105,7 @@ def test_transform_applies_to_records_matched_by_its_predicate(
 
 
 def test_transform_is_configured_with_its_own_keys_only() -> None:
-    Append.seen.clear()
+    Append.configs.clear()
     chain(
         "a",
         transforms_a_text="A",
@@ -113,7 +113,7 @@ def test_transform_is_configured_with_its_own_keys_only() -> None:
         transforms_a_negate="true",
         transforms_ab_text="x",
     )
-    assert [set(config) for config in Append.seen] == [{"type", "text"}]
+    assert [set(config) for config in Append.configs] == [{"type", "text"}]
 
 
 def test_failure_contains_the_transform_alias_and_class() -> None:
@@ -134,21 +134,25 @@ def test_predicate_failure_is_attributed_to_its_transform() -> None:
     ("keys", "expected"),
     [
         pytest.param(
-            {"transforms_a_type": "Nope"}, "transforms.a.type: Class Nope could not be found", id="unknown"
+            {"transforms_a_type": "Nope"},
+            "transforms.a.type: Class Nope could not be found",
+            id="unknown class",
         ),
         pytest.param(
-            {"transforms_a_type": "x.IsTopic"}, "transforms.a.type: Class x.IsTopic", id="another kind"
+            {"transforms_a_type": "x.IsTopic"},
+            "transforms.a.type: Class x.IsTopic",
+            id="predicate as transform",
         ),
-        pytest.param({"transforms_a_text": "refuse"}, "transforms.a: not that", id="refused"),
+        pytest.param({"transforms_a_text": "refuse"}, "transforms.a: not that", id="rejected parameters"),
         pytest.param(
             {"transforms_a_predicate": "q"},
             "Unknown configuration 'predicates.q.plugin.version'",
-            id="no such predicate",
+            id="unknown predicate",
         ),
         pytest.param(
             {"transforms_a_predicate": "p", "predicates_p_type": "x.Append"},
             "predicates.p.type: Class x.Append",
-            id="no predicate",
+            id="predicate of another kind",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Validation responses match those of Java Connect, except the documentation."""
+"""Tests that validation responses match those of Java Connect, except for the documentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.plugins.shipped import registry
 
 RECORDED = recorded("validate")
 OLDER = "4.3.0"
-BETTER = {
+KEY_ERRORS = {
     "validate-source-override-bad-number": [
         "Invalid value many for configuration batch.size: Not a number of type INT",
     ],
@@ -52,16 +52,16 @@ BETTER = {
         "Invalid value x for configuration schemas.enable: Expected value to be either true or false",
     ],
 }
-"""Java returns 500 for these; Kraal reports errors of the keys."""
+"""Requests for which Java returns 500, with the key errors that Kraal reports."""
 
 
 def cases(*, rejected: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
-    """Return the validation requests that Java accepted, or rejected."""
+    """Return the validation requests that Java accepted or, if `rejected`, those that it rejected."""
     return {
         name: golden
         for name, golden in recorded("validate", version=version).items()
         if not name.startswith("validate-config-of-")
-        and name not in BETTER
+        and name not in KEY_ERRORS
         and (golden["status"] != 200) is rejected
     }
 
@@ -69,7 +69,7 @@ def cases(*, rejected: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
 VALIDATED, REJECTED = cases(rejected=False), cases(rejected=True)
 JAVA_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
 MIRROR = re.compile(r", PluginDesc\{klass=class org\.apache\.kafka\.connect\.mirror\.[^}]*\}")
-"""Matches connectors that only Java has."""
+"""A pattern of the connectors that only Java has."""
 
 
 def worker_defaults(golden: Mapping[str, Any]) -> Defaults:
@@ -86,9 +86,9 @@ def normalize(body: dict[str, Any]) -> dict[str, Any]:
         if definition is not None:
             definition = {key: text for key, text in definition.items() if key != "documentation"}
         value["errors"] = [error.partition("Invalid regex: ")[0] for error in value["errors"]]
-        same = [error for error in value["errors"] if ": not in predicates, which names: " not in error]
-        count -= len(value["errors"]) - len(same)
-        value["errors"] = same
+        errors = [error for error in value["errors"] if ": not in predicates, which names: " not in error]
+        count -= len(value["errors"]) - len(errors)
+        value["errors"] = errors
         configs.append({"definition": definition, "value": value})
     is_part = [config["value"]["name"].count(".") and is_unordered(config) for config in configs]
     framework = [config for config, part in zip(configs, is_part, strict=True) if not part]
@@ -100,28 +100,31 @@ def normalize(body: dict[str, Any]) -> dict[str, Any]:
 
 def remove_newer_keys(body: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the transform keys that Connect 4.3 lacks from a validated config."""
-    newer = {
+    newer_keys = {
         f"{name.removesuffix('type')}{key}"
         for name, class_name in request.items()
         for plugin, keys in MISSING_KEYS.items()
         if name.startswith("transforms.") and class_name in (plugin, plugin.rpartition(".")[2])
         for key in keys
     }
-    removed = [each["definition"] for each in body["configs"] if each["value"]["name"] in newer]
+    removed_definitions = [
+        info["definition"] for info in body["configs"] if info["value"]["name"] in newer_keys
+    ]
 
     def renumber(config: dict[str, Any]) -> dict[str, Any]:
         definition = config["definition"]
         if definition is None:
             return config
-        before = [
-            each
-            for each in removed
-            if each["group"] == definition["group"] and each["order_in_group"] < definition["order_in_group"]
+        preceding = [
+            other
+            for other in removed_definitions
+            if other["group"] == definition["group"]
+            and other["order_in_group"] < definition["order_in_group"]
         ]
-        order_in_group = definition["order_in_group"] - len(before)
+        order_in_group = definition["order_in_group"] - len(preceding)
         return {**config, "definition": {**definition, "order_in_group": order_in_group}}
 
-    configs = [renumber(each) for each in body["configs"] if each["value"]["name"] not in newer]
+    configs = [renumber(info) for info in body["configs"] if info["value"]["name"] not in newer_keys]
     return {**body, "configs": configs}
 
 
@@ -151,12 +154,12 @@ def test_validation_differs_from_connect_4_3_only_in_missing_keys() -> None:
         assert str(raised.value) == MIRROR.sub("", as_current(text))
 
 
-@pytest.mark.parametrize("case", BETTER)
+@pytest.mark.parametrize("case", KEY_ERRORS)
 def test_requests_that_fail_in_connect_are_errors_of_keys(case: str) -> None:
     golden = RECORDED[case]
     infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500
-    assert sorted(infos.errors) == sorted(BETTER[case])
+    assert sorted(infos.errors) == sorted(KEY_ERRORS[case])
 
 
 @pytest.mark.parametrize("golden", REJECTED.values(), ids=REJECTED)
@@ -192,7 +195,7 @@ def test_rejected_validation_has_connect_text(golden: Any) -> None:
             {"connector.class": "FileStreamSource"},
             400,
             "Included connector type FileStreamSource does not match request type Nope",
-            id="another class than the path's",
+            id="class differs from path",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_unused_keys_are_logged_when_the_connector_starts(
 
 @pytest.mark.parametrize("enable", ["true", "false"])
 def test_topic_creation_rules_are_validated_only_when_the_connector_starts(enable: str) -> None:
-    """As in Java, config validation does not check them."""
+    """Config validation does not check the rules, as in Java."""
     defaults = parse_standalone({**DEFAULTS, "topic.creation.enable": enable})
     plugins = WorkerPlugins(fake_registry(), defaults)
     config = {"name": "n", "connector.class": FAKE_SOURCE, "topic.creation.default.partitions": "0"}
@@ -63,9 +63,9 @@ def test_topic_creation_rules_are_validated_only_when_the_connector_starts(enabl
         return
     with pytest.raises(ConfigInvalid) as raised:
         plugins.make(config)
-    missing, low = raised.value.errors
-    assert missing.endswith('"topic.creation.default.replication.factor" which has no default value.')
-    assert low.startswith("Invalid value 0 for configuration topic.creation.default.partitions: ")
+    missing_error, range_error = raised.value.errors
+    assert missing_error.endswith('"topic.creation.default.replication.factor" which has no default value.')
+    assert range_error.startswith("Invalid value 0 for configuration topic.creation.default.partitions: ")
 
 
 class FakeProvider(ConfigProvider):
@@ -79,7 +79,9 @@ class FakeProvider(ConfigProvider):
         return ConfigData(data={key: resolved[key] for key in keys if key in resolved})
 
 
-KEPT = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": FakeProvider()}))
+PLUGINS_WITH_PROVIDER = WorkerPlugins(
+    fake_registry(), parse_standalone(DEFAULTS), Providers({"k": FakeProvider()})
+)
 
 
 INVALID_RESOLVED = (
@@ -94,8 +96,8 @@ def get_value(infos: ConfigInfos, key: str) -> ConfigValueInfo:
 
 
 def test_connector_class_can_be_a_variable() -> None:
-    assert KEPT.connector_type({"connector.class": "${k:class}"}) == "source"
-    assert KEPT.connector_type({"connector.class": "${k:broken:class}"}) == "unknown"
+    assert PLUGINS_WITH_PROVIDER.connector_type({"connector.class": "${k:class}"}) == "source"
+    assert PLUGINS_WITH_PROVIDER.connector_type({"connector.class": "${k:broken:class}"}) == "unknown"
 
 
 def test_validation_uses_resolved_values_and_returns_variables() -> None:
@@ -107,7 +109,7 @@ def test_validation_uses_resolved_values_and_returns_variables() -> None:
         "producer.override.sasl.jaas.config": "${k:password}",
         "unknown": "${nobody:x}",
     }
-    infos = KEPT.check(config)
+    infos = PLUGINS_WITH_PROVIDER.check(config)
     assert infos.name == "${k:class}"
     assert get_value(infos, "connector.class").value == "${k:class}"
     for key, text in (("tasks.max", "${k:many}"), ("errors.tolerance", "${k:short}")):
@@ -127,47 +129,57 @@ def test_password_with_literal_text_next_to_a_variable_is_hidden() -> None:
         "connector.class": FAKE_SOURCE,
         "producer.override.sasl.jaas.config": "own ${k:password}",
     }
-    assert get_value(KEPT.check(config), "producer.override.sasl.jaas.config").value == "[hidden]"
+    assert (
+        get_value(PLUGINS_WITH_PROVIDER.check(config), "producer.override.sasl.jaas.config").value
+        == "[hidden]"
+    )
 
 
 def test_variable_without_a_provider_is_validated_as_text() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "${nobody:x}"}
-    assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
-    assert len(get_value(KEPT.check(config), "tasks.max").errors) == 2
+    assert PLUGINS_WITH_PROVIDER.check(config).to_json() == PLUGINS.check(config).to_json()
+    assert len(get_value(PLUGINS_WITH_PROVIDER.check(config), "tasks.max").errors) == 2
 
 
-@pytest.mark.parametrize("check", [KEPT.check, lambda config: KEPT.check_for_rest(FAKE_SOURCE, config)])
+@pytest.mark.parametrize(
+    "check",
+    [PLUGINS_WITH_PROVIDER.check, lambda config: PLUGINS_WITH_PROVIDER.check_for_rest(FAKE_SOURCE, config)],
+)
 def test_config_providers_of_a_connector_are_ignored(check: Callable[[Config], ConfigInfos]) -> None:
-    own = {
+    provider_keys = {
         "config.providers": "k",
         "config.providers.k.class": "Other",
         "config.providers.k.param.x": "${k:broken:y}",
     }
     config = {"name": "n", "connector.class": FAKE_SOURCE, "config.providers2": "x"}
-    infos = check({**config, **own})
+    infos = check({**config, **provider_keys})
     assert infos.to_json() == check(config).to_json()
     assert infos.error_count == 0
 
 
 def test_validation_of_a_config_without_variables_is_unchanged() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "x"}
-    assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
+    assert PLUGINS_WITH_PROVIDER.check(config).to_json() == PLUGINS.check(config).to_json()
 
 
 def test_secrets_in_the_config_are_redacted_in_errors() -> None:
     config = {"name": "n", "connector.class": "NoSuch", "db.password": "my own password"}
     with pytest.raises(BadRequest, match="which name matches NoSuch, available"):
-        KEPT.check(config)
+        PLUGINS_WITH_PROVIDER.check(config)
     assert secrets.scrub("my own password") == "[hidden]"
-    bad = KEPT.check({**config, "connector.class": FAKE_SOURCE, "tasks.max": "my own password"})
+    invalid_infos = PLUGINS_WITH_PROVIDER.check(
+        {**config, "connector.class": FAKE_SOURCE, "tasks.max": "my own password"}
+    )
     assert (
-        get_value(bad, "tasks.max").errors[0].startswith("Invalid value [hidden] for configuration tasks.max")
+        get_value(invalid_infos, "tasks.max")
+        .errors[0]
+        .startswith("Invalid value [hidden] for configuration tasks.max")
     )
 
 
 def test_resolved_class_name_is_redacted_in_errors() -> None:
     with pytest.raises(BadRequest) as caught:
-        KEPT.check({"name": "n", "connector.class": "${k:password}"})
+        PLUGINS_WITH_PROVIDER.check({"name": "n", "connector.class": "${k:password}"})
     assert "which name matches [hidden], available" in str(caught.value)
 
 
@@ -177,11 +189,14 @@ def test_provider_failure_is_an_error_of_the_key(key: str) -> None:
     error = (
         f"Invalid value ${{k:broken:y}} for configuration {key}: Could not read properties from file broken"
     )
-    for infos in (KEPT.check(config), KEPT.check_for_rest(FAKE_SOURCE, config)):
+    for infos in (
+        PLUGINS_WITH_PROVIDER.check(config),
+        PLUGINS_WITH_PROVIDER.check_for_rest(FAKE_SOURCE, config),
+    ):
         assert (infos.error_count, infos.errors) == (1, (error,))
         assert (get_value(infos, key).value, get_value(infos, key).errors) == ("${k:broken:y}", (error,))
     with pytest.raises(BadRequest, match=r"for configuration connector\.class: Could not read properties"):
-        KEPT.check({**config, "connector.class": "${k:broken:y}"})
+        PLUGINS_WITH_PROVIDER.check({**config, "connector.class": "${k:broken:y}"})
 
 
 def test_plugin_exception_in_rest_validation_starts_with_its_class(
@@ -196,9 +211,9 @@ def test_plugin_exception_in_rest_validation_starts_with_its_class(
 
 
 def test_rest_validation_checks_the_plugin_in_the_path() -> None:
-    good = {"name": "n", "connector.class": FAKE_SOURCE}
-    assert KEPT.check_for_rest("FakeSource", good).error_count == 0
+    valid_config = {"name": "n", "connector.class": FAKE_SOURCE}
+    assert PLUGINS_WITH_PROVIDER.check_for_rest("FakeSource", valid_config).error_count == 0
     with pytest.raises(BadRequest, match="does not match request type Other"):
-        KEPT.check_for_rest("Other", good)
+        PLUGINS_WITH_PROVIDER.check_for_rest("Other", valid_config)
     with pytest.raises(BadRequest, match=r"^Failed to find"):
-        KEPT.check_for_rest("Such", {"name": "n", "connector.class": "NoSuch"})
+        PLUGINS_WITH_PROVIDER.check_for_rest("Such", {"name": "n", "connector.class": "NoSuch"})

@@ -1,4 +1,4 @@
-"""Encoded messages and records, compared with those of Java workers: scripts/harness/capture_golden.py."""
+"""Tests for encoded messages and records, compared with those of Java workers (scripts/harness/capture_golden.py)."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_captured_messages_round_trip_byte_for_byte(row: dict[str, str]) -> None
 def test_captured_messages_contain_all_fields(members: list[dict[str, Any]]) -> None:
     assignments = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
     joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
-    assert {each.version for each in assignments} == {0, 1, 2}
+    assert {message.version for message in assignments} == {0, 1, 2}
     for version in (1, 2):
-        assert any(each.allocation for each in joined if each.version == version)
-        assert any(each.revoked for each in assignments if each.version == version)
-        assert any(each.delay_ms for each in assignments if each.version == version)
+        assert any(message.allocation for message in joined if message.version == version)
+        assert any(message.revoked for message in assignments if message.version == version)
+        assert any(message.delay_ms for message in assignments if message.version == version)
 
 
 @pytest.mark.parametrize(("key", "value"), captured_pairs("configs.jsonl"))

@@ -1,4 +1,4 @@
-"""The group protocol, compared with test vectors of Connect's classes."""
+"""Tests for the group protocol, compared with test vectors of Connect's classes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ BOTH = (Job(C1), Job(C1, 0))
 
 
 def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupAssignment:
-    plain = GroupAssignment(version=version, leader="m1", leader_url=URL, config_offset=config_offset)
-    return replace(plain, **fields)  # type: ignore[arg-type]
+    base = GroupAssignment(version=version, leader="m1", leader_url=URL, config_offset=config_offset)
+    return replace(base, **fields)  # type: ignore[arg-type]
 
 
 ASSIGNMENTS = {
@@ -87,9 +87,8 @@ def test_metadata_is_offered_for_each_protocol(protocol: ConnectProtocol, names:
         metadata = decode_metadata(offer.metadata)
         assert (metadata.url, metadata.config_offset) == ("leaderUrl", 4)
         assert metadata.version == offer.name.version
-        if (
-            offer.name is not GroupProtocol.DEFAULT
-        ):  # the allocation is encoded in the version of the metadata
+        # The allocation is encoded in the version of the metadata.
+        if offer.name is not GroupProtocol.DEFAULT:
             assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
 
 
@@ -110,11 +109,11 @@ def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMet
 
 
 def test_static_worker_sends_unchanged_metadata_for_older_protocols() -> None:
-    """Static assignments are only sent for the protocol `static`; the rest is that of a sessioned worker."""
-    sent = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
-    assert [decode_metadata(offer.metadata).static for offer in sent] == [BOTH, None, None, None]
-    assert sent[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
-    assert sent[1].metadata == VECTORS["metadata v2 with an allocation"]
+    """Static assignments are sent only for the protocol `static`; other metadata equals that of a sessioned worker."""
+    offers = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
+    assert [decode_metadata(offer.metadata).static for offer in offers] == [BOTH, None, None, None]
+    assert offers[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
+    assert offers[1].metadata == VECTORS["metadata v2 with an allocation"]
 
 
 def test_version_2_reader_ignores_static_assignments() -> None:
@@ -130,11 +129,11 @@ def test_empty_list_differs_from_null() -> None:
 def test_failed_allocation_is_null_unless_work_continues() -> None:
     failed = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
     running = replace(failed, assigned=BOTH)
-    sent = [
+    offered_metadata = [
         decode_metadata(make_offers(ConnectProtocol.SESSIONED, URL, 5, a)[0].metadata)
         for a in (failed, running)
     ]
-    assert [metadata.allocation for metadata in sent] == [None, running]
+    assert [metadata.allocation for metadata in offered_metadata] == [None, running]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +152,9 @@ def test_protocol_is_cooperative_or_signed(
 
 
 def test_missing_trailing_fields_have_defaults() -> None:
-    whole = encode_assignment(assignment(1))
-    for missing in (4, 8, 12):  # delay, revoked, assignment
-        assert decode_assignment(whole[:-missing]) == assignment(1)
+    data = encode_assignment(assignment(1))
+    for missing_bytes in (4, 8, 12):  # delay, revoked, assignment
+        assert decode_assignment(data[:-missing_bytes]) == assignment(1)
     assert decode_metadata(VECTORS["metadata v1, null allocation"][:-4]).allocation is None
 
 
@@ -186,10 +185,10 @@ BETWEEN_TRAILING_FIELDS = {
 @pytest.mark.parametrize("name", VECTORS)
 def test_truncated_message_is_an_error(name: str) -> None:
     data = VECTORS[name]
-    read = decode_metadata if name.startswith("metadata") else decode_assignment
+    decode = decode_metadata if name.startswith("metadata") else decode_assignment
     for cut in set(range(len(data))) - BETWEEN_TRAILING_FIELDS[name]:
         with pytest.raises(ProtocolError):
-            read(data[:cut])
+            decode(data[:cut])
 
 
 @pytest.mark.parametrize(
@@ -219,9 +218,9 @@ def test_malformed_assignments_are_rejected_with_reason(data: str, reason: str) 
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(assignment(1, leader="x" * 32_768), id="a string too long"),
-        pytest.param(assignment(1, delay_ms=2**31), id="a delay too large"),
-        pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="a task number too large"),
+        pytest.param(assignment(1, leader="x" * 32_768), id="string too long"),
+        pytest.param(assignment(1, delay_ms=2**31), id="delay too large"),
+        pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="task number too large"),
     ],
 )
 def test_out_of_range_values_are_rejected(value: GroupAssignment) -> None:
@@ -275,6 +274,6 @@ def test_metadata_round_trips(data: st.DataObject, version: int, url: str, offse
 @settings(max_examples=100)
 @given(st.binary(max_size=80))
 def test_garbage_raises_only_protocol_errors(data: bytes) -> None:
-    for read in (decode_assignment, decode_metadata):
+    for decode in (decode_assignment, decode_metadata):
         with suppress(ProtocolError):
-            read(data)
+            decode(data)

@@ -1,4 +1,4 @@
-"""Encoding of source offsets, compared with the offset topic of a Java worker."""
+"""Tests for the encoding of source offsets, compared with the offset topic of a Java worker."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def test_javas_offsets_round_trip_byte_for_byte(line: str) -> None:
 
 
 def test_field_order_is_preserved_but_ignored_by_equality() -> None:
-    one = decode_key(b'["x",{"b":1,"a":null}]')
-    other = decode_key(b'["x",{"a":null,"b":1}]')
-    assert one == other == (ConnectorName("x"), SourcePartition.of({"a": None, "b": 1}))
-    assert encode_key(*one) != encode_key(*other)
+    first = decode_key(b'["x",{"b":1,"a":null}]')
+    second = decode_key(b'["x",{"a":null,"b":1}]')
+    assert first == second == (ConnectorName("x"), SourcePartition.of({"a": None, "b": 1}))
+    assert encode_key(*first) != encode_key(*second)
 
 
 @pytest.mark.parametrize("value", [None, b"null"])
@@ -40,8 +40,8 @@ def test_tombstone_decodes_to_no_offset(value: bytes | None) -> None:
     ("key", "reason"),
     [
         pytest.param(None, "null", id="no key"),
-        pytest.param(b"x", "not JSON", id="no JSON"),
-        pytest.param(b"{}", "an array of connector name", id="no array"),
+        pytest.param(b"x", "not JSON", id="not JSON"),
+        pytest.param(b"{}", "an array of connector name", id="not an array"),
         pytest.param(b"[1,{}]", "must start with a connector name", id="name"),
         pytest.param(b'["x",null]', "partition must be an object", id="a null partition"),
         pytest.param(b'["x",{"a":[]}]', "primitive types", id="a nested partition"),

@@ -1,4 +1,4 @@
-"""Records of the config and status topics, compared with those of Java workers."""
+"""Tests for records of the config and status topics, compared with those of Java workers."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_stopped_is_written_as_paused_for_older_workers() -> None:
 @pytest.mark.parametrize(
     ("value", "target"),
     [
-        pytest.param(b'{"state":"PAUSED"}', TargetState.PAUSED, id="an older worker's record"),
+        pytest.param(b'{"state":"PAUSED"}', TargetState.PAUSED, id="record of an older worker"),
         pytest.param(
-            b'{"state":"PAUSED","state.v2":7}', TargetState.PAUSED, id="a newer field of a wrong type"
+            b'{"state":"PAUSED","state.v2":7}', TargetState.PAUSED, id="newer field with a wrong type"
         ),
         pytest.param(b'{"state.v2":"STOPPED","x":[]}', TargetState.STOPPED, id="only the newer field"),
     ],
@@ -80,7 +80,7 @@ def test_invalid_restart_fields_are_false() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        pytest.param("connector-x", b"[1]", "an array", id="config no object"),
+        pytest.param("connector-x", b"[1]", "an array", id="config not an object"),
         pytest.param("connector-x", b'{"properties":[]}', "properties must be an object", id="properties"),
         pytest.param("connector-x", b'{"properties":{"a":1}}', "property 'a'", id="a number as property"),
         pytest.param("connector-x", b"\xff", "not JSON", id="not UTF-8"),

@@ -1,4 +1,4 @@
-"""KIP-507: signatures of internal requests and session keys."""
+"""Tests for signatures of internal requests and for session keys (KIP-507)."""
 
 from __future__ import annotations
 
@@ -44,21 +44,23 @@ def test_signatures_of_all_algorithms_are_verified(algorithm: str) -> None:
     parse_signature(signature, key=KEY, allowed=[HMAC, algorithm]).verify(b"body")
 
 
-GOOD = sign(KEY, b"body")
+VALID = sign(KEY, b"body")
 
 
 @pytest.mark.parametrize(
     ("signature", "key", "error", "reason"),
     [
         pytest.param(Signature(None, HMAC), KEY, BadRequest, "missing required signature", id="no signature"),
-        pytest.param(Signature(GOOD, None), KEY, BadRequest, "missing required signature", id="no algorithm"),
-        pytest.param(Signature(GOOD, "None"), KEY, BadRequest, "Algorithm None not available", id="unknown"),
+        pytest.param(
+            Signature(VALID, None), KEY, BadRequest, "missing required signature", id="no algorithm"
+        ),
+        pytest.param(Signature(VALID, "None"), KEY, BadRequest, "Algorithm None not available", id="unknown"),
         pytest.param(Signature("%", HMAC), KEY, BadRequest, "not base64", id="not base64"),
         pytest.param(
-            Signature(GOOD, "HmacSHA1"), KEY, BadRequest, r"use: \[HmacSHA256\]\.", id="not allowed"
+            Signature(VALID, "HmacSHA1"), KEY, BadRequest, r"use: \[HmacSHA256\]\.", id="not allowed"
         ),
-        pytest.param(Signature(GOOD, HMAC), None, Unavailable, "still starting up", id="no key yet"),
-        pytest.param(Signature(GOOD, HMAC), b"1" * 32, Forbidden, "invalid signature", id="another key"),
+        pytest.param(Signature(VALID, HMAC), None, Unavailable, "still starting up", id="no key yet"),
+        pytest.param(Signature(VALID, HMAC), b"1" * 32, Forbidden, "invalid signature", id="another key"),
         pytest.param(Signature(sign(KEY, b"x"), HMAC), KEY, Forbidden, "invalid", id="another body"),
         pytest.param(Signature("", HMAC), KEY, Forbidden, "invalid", id="an empty signature"),
     ],
@@ -76,26 +78,26 @@ def test_unknown_algorithm_is_rejected() -> None:
 
 
 def test_keys_are_random_with_javas_length() -> None:
-    one, other = generate_key(7), generate_key(7)
-    assert (len(one.key), one.algorithm, one.created_ms) == (32, HMAC, 7)
-    assert one.key != other.key
+    first, second = generate_key(7), generate_key(7)
+    assert (len(first.key), first.algorithm, first.created_ms) == (32, HMAC, 7)
+    assert first.key != second.key
     assert len(generate_key(7, size=16).key) == 16
     assert [key_size(None), key_size(256), key_size(129)] == [32, 32, 17]
     assert KEY_BYTES.keys() == DIGESTS.keys()
 
 
 @pytest.mark.parametrize(
-    ("key", "now_ms", "ttl_ms", "needed"),
+    ("key", "now_ms", "ttl_ms", "expected"),
     [
-        pytest.param(None, 0, DAY_MS, True, id="none exists"),
-        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS - 1, DAY_MS, False, id="young"),
-        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS, DAY_MS, True, id="expired at this moment"),
+        pytest.param(None, 0, DAY_MS, True, id="no key"),
+        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS - 1, DAY_MS, False, id="not expired"),
+        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS, DAY_MS, True, id="just expired"),
         pytest.param(SessionKeyRecord(KEY, HMAC, 0), 10 * DAY_MS, 0, False, id="keys do not expire"),
         pytest.param(SessionKeyRecord(KEY, "HmacSHA1", 0), 1, DAY_MS, True, id="another algorithm"),
         pytest.param(SessionKeyRecord(KEY[1:], HMAC, 0), 1, DAY_MS, True, id="another length"),
     ],
 )
 def test_new_key_is_needed_after_expiry_or_change(
-    key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, *, needed: bool
+    key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, *, expected: bool
 ) -> None:
-    assert needs_new_key(key, now_ms, ttl_ms, HMAC, 32) is needed
+    assert needs_new_key(key, now_ms, ttl_ms, HMAC, 32) is expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run.processes import get_scope, longest_first
+from tests.run.processes import get_scope, sort_slowest_first
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_slowest_scope_runs_first_in_its_original_order() -> None:
         "tests/integration/x/test_a.py": 20.0,
         "tests/integration/x/test_b.py": 10.0,
     }
-    assert longest_first(nodeids, seconds) == [1, 3, 2, 0]
+    assert sort_slowest_first(nodeids, seconds) == [1, 3, 2, 0]

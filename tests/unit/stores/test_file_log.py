@@ -1,4 +1,4 @@
-"""The file-backed log: crashes, corruption, compaction and concurrent access."""
+"""Tests for the file-backed log: crashes, corruption, compaction and concurrent access."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_all(log: FileLog) -> list[tuple[int, str, bytes | None]]:
 
 
 def fill_log(path: Path, batches: list[list[Entry]]) -> list[int]:
-    """Write `batches`; return the sizes of the file before and after each."""
+    """Write batches; return the size of the file before the first batch and after each batch."""
     log = FileLog(path, "config")
     ends = [path.stat().st_size]
     for batch in batches:
@@ -44,12 +44,12 @@ BATCHES = [[Entry("a", b"1"), Entry("b", None)], [Entry("c", b"x" * 30)], [Entry
 def test_records_and_offsets_survive_a_restart(path: Path) -> None:
     fill_log(path, BATCHES)
     log = FileLog(path, "config")
-    before = read_all(log)
+    records_before = read_all(log)
     assert log.append([Entry("e", b"5")]) == 5
     log.close()
-    again = FileLog(path, "config")
-    assert read_all(again) == [*before, (5, "e", b"5")]
-    again.close()
+    reopened = FileLog(path, "config")
+    assert read_all(reopened) == [*records_before, (5, "e", b"5")]
+    reopened.close()
 
 
 def test_crash_at_any_byte_loses_only_unacknowledged_batch(path: Path, tmp_path: Path) -> None:
@@ -59,13 +59,15 @@ def test_crash_at_any_byte_loses_only_unacknowledged_batch(path: Path, tmp_path:
         torn = tmp_path / f"torn-{cut}"
         torn.write_bytes(data[:cut])
         log = FileLog(torn, "config")
-        whole = [entry for batch, end in zip(BATCHES, ends[1:], strict=True) if end <= cut for entry in batch]
-        assert [(k, v) for _, k, v in read_all(log)] == [(e.key, e.value) for e in whole]
+        complete_entries = [
+            entry for batch, end in zip(BATCHES, ends[1:], strict=True) if end <= cut for entry in batch
+        ]
+        assert [(k, v) for _, k, v in read_all(log)] == [(e.key, e.value) for e in complete_entries]
         offset = log.append([Entry("new", b"n")])
         assert read_all(log)[-1] == (offset, "new", b"n")
         log.close()
         reopened = FileLog(torn, "config")
-        assert len(read_all(reopened)) == len(whole) + 1
+        assert len(read_all(reopened)) == len(complete_entries) + 1
         reopened.close()
         torn.unlink()
 
@@ -95,14 +97,15 @@ def test_trailing_zeros_are_a_torn_tail(path: Path, tail: bytes) -> None:
 def test_flipped_bit_is_always_detected(path: Path, tmp_path: Path) -> None:
     ends = fill_log(path, BATCHES)
     data = path.read_bytes()
-    for at in range(ends[-2]):  # in the last batch it is indistinguishable from a torn write
-        bad = bytearray(data)
-        bad[at] ^= 0x10
+    # In the last batch, a flipped bit is indistinguishable from a torn write.
+    for position in range(ends[-2]):
+        damaged_data = bytearray(data)
+        damaged_data[position] ^= 0x10
         damaged = tmp_path / "damaged"
-        damaged.write_bytes(bad)
+        damaged.write_bytes(damaged_data)
         with pytest.raises(StoreError, match=r"damaged.*move it away"):
             FileLog(damaged, "config")
-        assert damaged.read_bytes() == bytes(bad), "a damaged file is unchanged"
+        assert damaged.read_bytes() == bytes(damaged_data), "a damaged file is unchanged"
 
 
 def test_invalid_file_is_rejected_and_unchanged(path: Path) -> None:
@@ -121,7 +124,7 @@ def test_log_cannot_be_opened_twice(path: Path) -> None:
     FileLog(path, "config").close()
 
 
-def test_read_only_directory_is_an_error(tmp_path: Path) -> None:
+def test_log_cannot_be_opened_if_its_parent_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot open the log 'config'"):
         FileLog(tmp_path / "file" / "config.log", "config")
@@ -153,9 +156,9 @@ def test_offsets_increase_after_compaction_to_empty_file(path: Path) -> None:
 
 def test_log_is_not_compacted_if_it_would_hardly_shrink(path: Path) -> None:
     fill_log(path, [[Entry(f"k{n}", b"v" * 50)] for n in range(10)])
-    before = path.read_bytes()
+    data_before = path.read_bytes()
     FileLog(path, "config", compact_from=0).close()
-    assert path.read_bytes() == before
+    assert path.read_bytes() == data_before
 
 
 def test_custom_compaction_selects_records(path: Path) -> None:
@@ -173,29 +176,29 @@ def test_append_after_full_disk_follows_valid_data(path: Path, monkeypatch: pyte
     log.append([Entry("a", b"1")])
     write = os.pwrite
 
-    def full(file: int, data: bytes, position: int) -> int:
+    def write_partially(file: int, data: bytes, position: int) -> int:
         write(file, bytes(data)[:7], position)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
+        patch.setattr(os, "pwrite", write_partially)
         with pytest.raises(StoreError, match="No space left"):
             log.append([Entry("b", b"2")])
     assert log.end() == 1
     assert log.append([Entry("c", b"3")]) == 1
     assert read_all(log) == [(0, "a", b"1"), (1, "c", b"3")]
     log.close()
-    again = FileLog(path, "config")
-    assert read_all(again) == [(0, "a", b"1"), (1, "c", b"3")]
-    again.close()
+    reopened = FileLog(path, "config")
+    assert read_all(reopened) == [(0, "a", b"1"), (1, "c", b"3")]
+    reopened.close()
 
 
 def test_batch_is_synced_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = FileLog(path, "config")
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
+    synced_files: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced_files.append)
     log.append([Entry(str(n), b"v") for n in range(100)])
-    assert len(synced) == 1
+    assert len(synced_files) == 1
     log.close()
 
 
@@ -209,12 +212,12 @@ def test_invalid_key_fails_before_write(path: Path) -> None:
 
 def test_reads_and_appends_can_be_concurrent(path: Path) -> None:
     log = FileLog(path, "config")
-    seen: list[int] = []
+    offsets: list[int] = []
     done = threading.Event()
 
     def read_records() -> None:
-        while len(seen) < 600:
-            seen.extend(r.offset for r in log.read(len(seen), 7))
+        while len(offsets) < 600:
+            offsets.extend(r.offset for r in log.read(len(offsets), 7))
         done.set()
 
     reader = threading.Thread(target=read_records, daemon=True)
@@ -223,7 +226,7 @@ def test_reads_and_appends_can_be_concurrent(path: Path) -> None:
         log.append([Entry(f"{n}-{i}", b"v") for i in range(3)])
     assert done.wait(20)
     reader.join(20)
-    assert seen == list(range(600))
+    assert offsets == list(range(600))
     log.close()
 
 

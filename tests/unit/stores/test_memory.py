@@ -1,4 +1,4 @@
-"""Fault injection of the in-memory stores."""
+"""Tests for the fault injection of the in-memory stores."""
 
 from __future__ import annotations
 

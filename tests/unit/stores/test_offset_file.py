@@ -1,8 +1,8 @@
-"""Connect's offset file: files of Java are read and written byte for byte.
+"""Tests that Connect's offset files are read and written byte for byte as by Java.
 
-The golden files are of a standalone worker (`standalone-*`, scripts/harness/capture_records.py) and of Java's classes
-(`java-*`, scripts/harness/capture_bytes.py). `java-read.txt` is what Connect's SafeObjectInputStream reads of files
-that `OffsetFile` wrote (`kraal-*`).
+The golden files were written by a standalone worker (`standalone-*`, scripts/harness/capture_records.py) and by Java's
+classes (`java-*`, scripts/harness/capture_bytes.py). `java-read.txt` contains the pairs that Connect's
+SafeObjectInputStream reads from the files `kraal-*`, which `OffsetFile` wrote.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ def format_pairs(pairs: list[Pair]) -> list[str]:
     "name", ["kraal-empty.bin", "kraal-nulls.bin", "kraal-thirteen.bin", "kraal-store.bin"]
 )
 def test_java_reads_written_files(name: str) -> None:
-    printed = (GOLDEN / "java-read.txt").read_text().splitlines()
-    begin = next(n for n, line in enumerate(printed) if line.startswith(f"{name} "))
+    lines = (GOLDEN / "java-read.txt").read_text().splitlines()
+    header = next(n for n, line in enumerate(lines) if line.startswith(f"{name} "))
     pairs = load((GOLDEN / name).read_bytes())
-    assert printed[begin] == f"{name} {len(pairs)}"
-    assert printed[begin + 1 : begin + 1 + len(pairs)] == format_pairs(pairs)
-    assert dump(pairs) == (GOLDEN / name).read_bytes(), "the file is still written as when Java read it"
+    assert lines[header] == f"{name} {len(pairs)}"
+    assert lines[header + 1 : header + 1 + len(pairs)] == format_pairs(pairs)
+    assert dump(pairs) == (GOLDEN / name).read_bytes(), "the file is written as it was when Java read it"
 
 
 @pytest.mark.parametrize(
     ("name", "connector", "expected"),
     [
         pytest.param("standalone-one.bin", "my-source", {IN: {"position": 14}}, id="one connector"),
-        pytest.param("standalone-reset.bin", "my-source", {}, id="offsets that were reset"),
+        pytest.param("standalone-reset.bin", "my-source", {}, id="reset offsets"),
         pytest.param(
             "standalone-two.bin",
             "second é",
             {SourcePartition.of({"filename": "/tmp/connect-golden/in2.txt"}): {"position": 4}},  # noqa: S108
             id="two connectors",
         ),
-        pytest.param("standalone-two.bin", "other", {}, id="a connector that is not in it"),
+        pytest.param("standalone-two.bin", "other", {}, id="missing connector"),
         pytest.param("java-empty.bin", "my-source", {}, id="an empty map"),
     ],
 )
@@ -85,19 +85,19 @@ def test_offsets_survive_a_restart_without_changing_other_entries(tmp_path: Path
     path = tmp_path / "offsets"
     path.write_bytes((GOLDEN / "standalone-two.bin").read_bytes())
     OffsetFile(path).store({SOURCE: {IN: {"position": 99}}})
-    again = OffsetFile(path)
-    assert again.load(SOURCE) == {IN: {"position": 99}}
-    assert len(again.load(ConnectorName("second é"))) == 1
+    reopened = OffsetFile(path)
+    assert reopened.load(SOURCE) == {IN: {"position": 99}}
+    assert len(reopened.load(ConnectorName("second é"))) == 1
 
 
 def test_unknown_keys_are_preserved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "offsets"
     path.write_bytes((GOLDEN / "java-nulls.bin").read_bytes())
-    before = load(path.read_bytes())
+    pairs_before = load(path.read_bytes())
     store = OffsetFile(path)
     assert "Preserving an unknown key in the offset file" in caplog.text
     store.store({SOURCE: {IN: {"position": 1}}})
-    assert load(path.read_bytes())[: len(before)] == before
+    assert load(path.read_bytes())[: len(pairs_before)] == pairs_before
     assert store.load(ConnectorName("x")) == {}
 
 
@@ -135,7 +135,7 @@ def test_truncated_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
     [
         pytest.param(b"hello", "byte 0 does not begin a Java object stream", id="another file"),
         pytest.param((GOLDEN / "java-string.bin").read_bytes(), "a java.util.HashMap", id="another object"),
-        pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="more than a map"),
+        pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="trailing bytes"),
     ],
 )
 def test_invalid_file_is_rejected_with_reason(data: bytes, reason: str) -> None:
@@ -158,7 +158,7 @@ def test_failed_write_changes_neither_file_nor_memory(
     path = tmp_path / "offsets"
     store = OffsetFile(path)
     store.store({SOURCE: {IN: {"position": 1}}})
-    before = path.read_bytes()
+    data_before = path.read_bytes()
 
     def fail(_file: int) -> None:
         raise OSError(5, "Input/output error")
@@ -167,7 +167,7 @@ def test_failed_write_changes_neither_file_nor_memory(
         patch.setattr(os, "fsync", fail)
         with pytest.raises(StoreError, match="cannot write the offset file"):
             store.store({SOURCE: {IN: {"position": 2}}})
-    assert path.read_bytes() == before
+    assert path.read_bytes() == data_before
     assert store.load(SOURCE) == {IN: {"position": 1}}
     assert [p.name for p in tmp_path.iterdir()] == ["offsets"]
 

@@ -1,4 +1,4 @@
-"""The public API of `kraal.testing`: lazy imports, exports, reproducible seeds and fault injection."""
+"""Tests for the public API of `kraal.testing`: lazy imports, exports, reproducible seeds and fault injection."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from kraal.testing import FAKE_SOURCE, Cluster
 
 ROOT = Path(__file__).parents[3]
 RUNNING = ["RUNNING", "RUNNING"]
-WHERE = SourcePartition.of({"counter": "one"})
+PARTITION = SourcePartition.of({"counter": "one"})
 TICK_COUNT = 40
 
 
 class CounterTask(SourceTask):
-    """Ten ticks per batch, with a configured action at tick 20."""
+    """A task that emits ten ticks per batch, with a configured action at tick 20."""
 
     calls: ClassVar[list[str]] = []
 
@@ -47,7 +47,7 @@ class CounterTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         self.config = config
-        self.next = int(str(offsets.get(WHERE, {}).get("next", 0)))
+        self.next = int(str(offsets.get(PARTITION, {}).get("next", 0)))
         self.calls.append(f"start {context.connector}-{context.task} at {self.next}")
 
     @override
@@ -57,14 +57,14 @@ class CounterTask(SourceTask):
         if self.next == 20 and self.config.get("at.20") == "retry":
             self.calls.append("retried")
             self.config = {"topic": self.config["topic"]}
-            raise RetriableError("come again")
+            raise RetriableError("try again")
         if self.next == 20 and self.config.get("at.20") == "fail":
             raise ValueError("no tick 20")
         if self.next == 20 and self.config.get("at.20") == "spark":
             return SourceBatch(topic="ticks", read=lambda spark: spark.range(1), offsets={})
         first, self.next = self.next, self.next + 10
         table = pa.table({"value": [f"tick {n}" for n in range(first, self.next)]})
-        return SourceBatch(topic=self.config["topic"], table=table, offsets={WHERE: {"next": self.next}})
+        return SourceBatch(topic=self.config["topic"], table=table, offsets={PARTITION: {"next": self.next}})
 
     @override
     def stop(self) -> None:
@@ -72,7 +72,7 @@ class CounterTask(SourceTask):
 
 
 class Counter(Connector):
-    """Connector with one ticking task."""
+    """A connector with one ticking task."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version = "1.0"
@@ -89,9 +89,9 @@ class Counter(Connector):
 
 
 class KeeperTask(SinkTask):
-    """Stores records."""
+    """A sink task that stores records."""
 
-    kept: ClassVar[list[tuple[object, int]]] = []
+    stored: ClassVar[list[tuple[object, int]]] = []
     assigned: ClassVar[list[str]] = []
 
     @override
@@ -100,11 +100,11 @@ class KeeperTask(SinkTask):
 
     @override
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        self.assigned.append(f"open {sorted(place.partition for place in partitions)}")
+        self.assigned.append(f"open {sorted(topic_partition.partition for topic_partition in partitions)}")
 
     @override
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        self.assigned.append(f"close {sorted(place.partition for place in partitions)}")
+        self.assigned.append(f"close {sorted(topic_partition.partition for topic_partition in partitions)}")
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -113,14 +113,14 @@ class KeeperTask(SinkTask):
         if self.config.get("wants") == "no two":
             for row in batch.frame.collect():
                 if row["value"] == "two":
-                    place = TopicPartition(row["topic"], row["partition"])
-                    batch.report(place, row["offset"], ValueError("two is too many"))
+                    topic_partition = TopicPartition(row["topic"], row["partition"])
+                    batch.report(topic_partition, row["offset"], ValueError("two is too many"))
         assert batch.frame.toArrow().num_rows == batch.frame.count()
-        self.kept.extend((row["value"], row["offset"]) for row in batch.frame.collect())
+        self.stored.extend((row["value"], row["offset"]) for row in batch.frame.collect())
 
 
 class Keeper(Counter):
-    """Connector with one storing task."""
+    """A connector with one storing task."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     task_class: ClassVar[type[SourceTask | SinkTask]] = KeeperTask
@@ -129,7 +129,7 @@ class Keeper(Counter):
 @pytest.fixture(autouse=True)
 def _clear_calls() -> None:
     CounterTask.calls.clear()
-    KeeperTask.kept.clear()
+    KeeperTask.stored.clear()
     KeeperTask.assigned.clear()
 
 
@@ -141,7 +141,7 @@ def counter(**more: str) -> dict[str, str | None]:
     return {"connector.class": "Counter", "topic": "ticks", **more}
 
 
-# -- cost --------------------------------------------------------------------------------------------------
+# -- imports -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", ["kraal.testing", "kraal.testing.local"])
@@ -151,19 +151,21 @@ def test_harness_imports_no_heavy_or_test_modules(module: str) -> None:
         "heavy = {'pytest', 'pyspark', 'kafka', 'confluent_kafka', 'pyarrow', 'tests'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_every_public_name_is_importable() -> None:
     assert all(getattr(kraal.testing, name) is not None for name in kraal.testing.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Clustre'"):
-        kraal.testing.Clustre  # noqa: B018 - asking is the test
+        kraal.testing.Clustre  # noqa: B018 - the access is the test
 
 
 # -- reproducible runs -------------------------------------------------------------------------------------
 
-STORY = """
+SCENARIO = """
 import hashlib, sys
 from kraal.testing import FAKE_SOURCE, Cluster
 with Cluster(3, seed=int(sys.argv[1])) as c:
@@ -189,14 +191,14 @@ def test_seed_determines_the_message_order_in_every_process() -> None:
 
 
 def run_with_seed(seed: str, hash_seed: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", STORY, seed],
+    completed = subprocess.run(
+        [sys.executable, "-c", SCENARIO, seed],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout
+    return completed.stdout
 
 
 # -- plugins -----------------------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ def test_plugin_error_fails_its_task_with_its_trace() -> None:
         assert c.values("ticks") == ticks(to=20)
         c.configure("c", counter())
         c.wait_for_states("c", RUNNING)
-        c.wait_until("the rest was written", lambda: c.values("ticks") == ticks())
+        c.wait_until("the remaining ticks were written", lambda: c.values("ticks") == ticks())
 
 
 def test_retriable_plugin_error_is_retried() -> None:
@@ -280,13 +282,13 @@ def test_sink_continues_after_its_committed_offset() -> None:
     with Cluster(2, plugins=[Keeper]) as c:
         c.create("k", {"connector.class": "Keeper", "topics": "lines"})
         c.write("lines", "one", b"two")
-        c.wait_until("both came", lambda: len(KeeperTask.kept) == 2)
+        c.wait_until("both records arrived", lambda: len(KeeperTask.stored) == 2)
         c.settle()
         c.kill_actor("task k-0")
         c.write("lines", "three", None)
-        c.wait_until("all came", lambda: len(KeeperTask.kept) == 4)
-    assert KeeperTask.kept == [("one", 0), ("two", 1), ("three", 2), (None, 3)]
-    assert KeeperTask.assigned == ["open [0]", "close [0]"] * 2, "the counts of both runs"
+        c.wait_until("all records arrived", lambda: len(KeeperTask.stored) == 4)
+    assert KeeperTask.stored == [("one", 0), ("two", 1), ("three", 2), (None, 3)]
+    assert KeeperTask.assigned == ["open [0]", "close [0]"] * 2, "the calls of both runs"
 
 
 def test_reported_record_is_counted_or_fails_the_sink() -> None:
@@ -296,7 +298,7 @@ def test_reported_record_is_counted_or_fails_the_sink() -> None:
         c.create("strict", config)
         c.write("lines", "one", "two", "three")
         c.wait_for_states("strict", ["RUNNING", "FAILED"])
-        c.wait_until("the others came", lambda: len(KeeperTask.kept) == 3)
+        c.wait_until("the other records arrived", lambda: len(KeeperTask.stored) == 3)
         c.wait_for_states("k", RUNNING)
         trace = c.status("strict")["tasks"][0]["trace"]
         assert "Tolerance exceeded in error handler: builtins.ValueError: two is too many" in trace

@@ -1,4 +1,4 @@
-"""The pytest plugin of `kraal.testing`, in suites of its users."""
+"""Tests for the pytest plugin of `kraal.testing` in test suites of users."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_fixtures_create_and_close_clusters(tmp_path: Path) -> None:
 
 
 def _pytest(directory: Path, *more: str) -> str:
-    """Run pytest with only this plugin; return its last line."""
-    done = subprocess.run(
+    """Run pytest with only this plugin; return the last line of the output."""
+    completed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", *more, str(directory)],
         cwd=directory,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -45,4 +45,8 @@ def _pytest(directory: Path, *more: str) -> str:
         text=True,
         check=False,
     )
-    return (done.stdout.strip().splitlines() or [done.stderr])[-1] if done.returncode == 0 else done.stdout
+    return (
+        (completed.stdout.strip().splitlines() or [completed.stderr])[-1]
+        if completed.returncode == 0
+        else completed.stdout
+    )

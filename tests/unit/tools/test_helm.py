@@ -57,7 +57,7 @@ def test_other_checksums_cause_another_build(record: Path, tmp_path: Path) -> No
 def test_build_error_contains_the_last_line_of_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILURE", "verifying module: checksum mismatch")
     with pytest.raises(
-        ScriptFailed, match=r"cannot build helm 4\.\d+\.\d+: verifying module: checksum mismatch\. Install"
+        ScriptFailed, match=r"failed to build helm 4\.\d+\.\d+: verifying module: checksum mismatch\. Install"
     ):
         build_helm(MODULE, tmp_path / "cache")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
@@ -65,7 +65,9 @@ def test_build_error_contains_the_last_line_of_go(tmp_path: Path, monkeypatch: p
 
 def test_error_without_go_contains_the_alternatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ScriptFailed, match=r"No helm found, and no Go to build one\. Install helm 3 or 4"):
+    with pytest.raises(
+        ScriptFailed, match=r"helm was not found, and neither was Go to build it\. Install helm 3 or 4"
+    ):
         build_helm(MODULE, tmp_path / "cache")
 
 
@@ -80,5 +82,5 @@ def test_configured_or_installed_helm_is_preferred(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("KRAAL_HELM", str(named))
     assert helm() == named
     monkeypatch.setenv("KRAAL_HELM", str(tmp_path / "none"))
-    with pytest.raises(ScriptFailed, match=r"Invalid KRAAL_HELM '.*none'; expected the path of a helm\."):
+    with pytest.raises(ScriptFailed, match=r"Invalid KRAAL_HELM '.*none'; expected the path of helm\."):
         helm()

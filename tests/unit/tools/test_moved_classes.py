@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts.harness import java_connect
-from scripts.harness.moved_classes import moved_classes, write_with_present_names
+from scripts.harness.moved_classes import find_moved_classes, write_with_new_names
 
 UTILS = "org/apache/kafka/common/utils/"
 MOVED = {f"{UTILS}Exit".encode(): f"{UTILS}internals/Exit".encode()}
@@ -32,7 +32,7 @@ def text(content: str) -> bytes:
 def test_moved_classes_exist_only_in_the_new_package(tmp_path: Path) -> None:
     names = ["internals/Exit.class", "internals/Exit$Procedure.class", "internals/Utils.class", "Utils.class"]
     clients = jar(tmp_path / "clients.jar", {UTILS + name: b"" for name in [*names, "internals/"]})
-    assert moved_classes([clients]) == MOVED | {
+    assert find_moved_classes([clients]) == MOVED | {
         f"{UTILS}Exit$Procedure".encode(): f"{UTILS}internals/Exit$Procedure".encode()
     }
 
@@ -52,7 +52,7 @@ def test_constants_of_a_class_are_renamed(tmp_path: Path, old: str, new: str) ->
         tmp_path / "a.jar",
         {"A.class": class_file(number, text(old), reference), "notes.txt": f"{UTILS}Exit".encode()},
     )
-    write_with_present_names(source, tmp_path / "b.jar", MOVED)
+    write_with_new_names(source, tmp_path / "b.jar", MOVED)
     with zipfile.ZipFile(tmp_path / "b.jar") as copy:
         assert copy.read("A.class") == class_file(number, text(new), reference)
         assert copy.read("notes.txt") == f"{UTILS}Exit".encode()

@@ -1,4 +1,4 @@
-"""The config definitions of transforms and predicates equal Kafka's, except for documentation."""
+"""Tests that the config definitions of transforms and predicates equal Kafka's, except for documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = [
 ]
 REGISTRY = Registry.load()
 BREAKS_JAVA = {("renames", "null")}
-"""Values for which Java's validator raises another exception than ConfigException."""
+"""Values for which Java's validator raises an exception other than ConfigException."""
 
 
 def describe_key(key: Key) -> dict[str, Any]:
@@ -45,18 +45,18 @@ def describe_key(key: Key) -> dict[str, Any]:
     }
 
 
-def comparable(error: str) -> str:
+def normalize_error(error: str) -> str:
     """Remove the details of regular expression errors."""
     return error.partition("Invalid regex: ")[0]
 
 
 def list_errors(key: Key, texts: list[str]) -> dict[str, str]:
-    definitions = {}
+    errors_by_text = {}
     for text in texts:
         value = None if text == "null" else parse_value(key.name, text, key.type)
         if key.validator is not None and (error := key.validator(key.name, value)) is not None:
-            definitions[text] = comparable(error)
-    return definitions
+            errors_by_text[text] = normalize_error(error)
+    return errors_by_text
 
 
 def shared_keys(version: str, name: str, keys: ConfigDef) -> list[Key]:
@@ -67,23 +67,25 @@ def shared_keys(version: str, name: str, keys: ConfigDef) -> list[Key]:
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_keys_equal_those_of_java(version: str, name: str) -> None:
+def test_keys_match_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
     assert [describe_key(key) for key in shared_keys(version, name, plugin.config_def)] == [
-        {field: each for field, each in key.items() if field != "refuses"} for key in JAVA[version][name]
+        {field: value for field, value in key.items() if field != "refuses"} for key in JAVA[version][name]
     ]
     assert all(key.doc for key in plugin.config_def)
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_rejected_values_equal_those_of_java(version: str, name: str) -> None:
+def test_rejected_values_match_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
     texts = ["", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2"]
     texts += ["move", "unix", "seconds", "null"]
     for key, java in zip(shared_keys(version, name, plugin.config_def), JAVA[version][name], strict=True):
-        questions = [each for each in texts if (key.name, each) not in BREAKS_JAVA]
-        wanted = {each: comparable(error) for each, error in java["refuses"].items() if each in questions}
+        tested_texts = [text for text in texts if (key.name, text) not in BREAKS_JAVA]
+        expected = {
+            text: normalize_error(error) for text, error in java["refuses"].items() if text in tested_texts
+        }
         if java["type"] in {"LIST", "STRING"}:
-            assert list_errors(key, questions) == wanted
+            assert list_errors(key, tested_texts) == expected

@@ -1,4 +1,4 @@
-"""Properties of dates, numbers, paths, regular expressions and flat objects in transforms for any input."""
+"""Property-based tests of dates, numbers, paths, regular expressions and flat objects in transforms."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraal.config.java_regex import compile_pattern, refusal
+from kraal.config.java_regex import compile_pattern, find_pattern_error
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.date_pattern import UnsupportedPattern, format_date, parse_pattern
 from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.java_numbers import parse_whole, truncate, wrap_integer
+from kraal.transforms.common.java_numbers import parse_integer, truncate, wrap_integer
 from kraal.transforms.common.java_regex import replace_first
 from kraal.transforms.common.paths import Path
 from kraal.transforms.flatten import FlattenValue
@@ -30,7 +30,7 @@ WITHOUT_HEALTH_CHECK = settings(
 )
 """Settings that tolerate a busy machine."""
 ISO = parse_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSX")
-DAYS_OF_GREGORY = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them so
+GREGORIAN_DATES = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis requires naive datetimes
 C_TYPES = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
 NAMES = st.text(st.characters(exclude_characters="`\\", exclude_categories=["Cs"]), min_size=1, max_size=8)
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -41,7 +41,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 @WITHOUT_HEALTH_CHECK
-@given(DAYS_OF_GREGORY)
+@given(GREGORIAN_DATES)
 def test_formatted_date_equals_isoformat(moment: dt.datetime) -> None:
     ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
     assert format_date(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -85,8 +85,8 @@ def test_any_date_pattern_is_accepted_or_rejected(pattern: str, text: str) -> No
 @given(st.integers(), st.sampled_from(sorted(C_TYPES)))
 def test_integers_wrap_as_in_c(number: int, bits: int) -> None:
     assert wrap_integer(number, bits) == C_TYPES[bits](number).value
-    fits = wrap_integer(number, bits) == number
-    assert parse_whole(str(number), bits) == (number if fits else None)
+    is_in_range = wrap_integer(number, bits) == number
+    assert parse_integer(str(number), bits) == (number if is_in_range else None)
 
 
 @WITHOUT_HEALTH_CHECK
@@ -130,7 +130,7 @@ def test_quoted_pattern_and_escaped_replacement_are_literal(text: str, replaceme
 @WITHOUT_HEALTH_CHECK
 @given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
 def test_any_regex_is_compiled_or_rejected(text: str) -> None:
-    if refusal(text) is None:
+    if find_pattern_error(text) is None:
         assert compile_pattern(text).text == text
     else:
         with pytest.raises(ValueError, match=r"."):
@@ -147,12 +147,12 @@ def test_flattened_object_has_every_leaf(value: dict[str, Any]) -> None:
 
 def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]]:
     results = []
-    for name, each in value.items():
-        below = leaves(each, (*path, name)) if isinstance(each, dict) else [("/".join((*path, name)), each)]
-        results += below
+    for name, item in value.items():
+        entries = leaves(item, (*path, name)) if isinstance(item, dict) else [("/".join((*path, name)), item)]
+        results += entries
     return results
 
 
 @pytest.mark.parametrize("regex", ["[a-z", "(?U)a", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])
 def test_unsupported_java_patterns_are_rejected_with_a_reason(regex: str) -> None:
-    assert refusal(regex)
+    assert find_pattern_error(regex)

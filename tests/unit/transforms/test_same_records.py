@@ -1,4 +1,4 @@
-"""Transform chains return the records of Java's classes, or fail like them (Kafka 4.4.0)."""
+"""Tests that transform chains return the same records and errors as Java's classes (Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def format_record(record: Record) -> dict[str, Any]:
         "timestamp": record.timestamp_ms,
         "key": text(record.key_schema, record.key),
         "value": text(record.value_schema, record.value),
-        "headers": [[each.key, text(each.schema, each.value)] for each in record.headers],
+        "headers": [[header.key, text(header.schema, header.value)] for header in record.headers],
     }
 
 
@@ -88,16 +88,16 @@ def apply_chain(chain: Chain, record: Record) -> dict[str, Any]:
         return {"unwritable": True, "class": exc.java_class, "message": str(exc)}
 
 
-def comparable(result: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the JSON of schemaless data, whose fields Java writes in hash order; keep other texts unchanged."""
     normalized = dict(result)
-    if "unwritable" in normalized:  # without a type of its own, a whole number is a Long here
+    if "unwritable" in normalized:  # schemaless integers are Long in Kraal
         normalized["message"] = re.sub(
             r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", normalized["message"]
         )
     for part in ("key", "value"):
         normalized[part] = parse_schemaless(normalized.get(part))
-    normalized["headers"] = [[name, parse_schemaless(each)] for name, each in normalized.get("headers", ())]
+    normalized["headers"] = [[name, parse_schemaless(value)] for name, value in normalized.get("headers", ())]
     return normalized
 
 
@@ -115,7 +115,7 @@ def test_cases_cover_chains_and_failures() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_transformed_records_equal_those_of_java(case: dict[str, Any]) -> None:
+def test_transformed_records_match_java(case: dict[str, Any]) -> None:
     if "refused" in case:
         with pytest.raises(ChainInvalid) as raised:
             make_chain(REGISTRY, case["config"])
@@ -124,5 +124,5 @@ def test_transformed_records_equal_those_of_java(case: dict[str, Any]) -> None:
         assert message.startswith(case["refused"]["message"].partition("Invalid regex")[0]), alias
         return
     chain = pickle.loads(pickle.dumps(make_chain(REGISTRY, case["config"])))  # noqa: S301 - our own
-    ours = [comparable(apply_chain(chain, make_record(record))) for record in case["records"]]
-    assert ours == list(map(comparable, case["results"]))
+    ours = [normalize_result(apply_chain(chain, make_record(record))) for record in case["records"]]
+    assert ours == list(map(normalize_result, case["results"]))

@@ -1,4 +1,4 @@
-"""`kraal.transforms.SQL` on single records, and expressions that it rejects at configuration."""
+"""Tests for `kraal.transforms.SQL` on single records, and for expressions that the transform rejects."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ORDER = Schema(
 )
 
 
-def sql(expressions: str, **others: str) -> SQL:
+def sql(expressions: str, **settings: str) -> SQL:
     transform = SQL()
-    transform.configure({"expressions": expressions, **others})
+    transform.configure({"expressions": expressions, **settings})
     return transform
 
 

@@ -1,4 +1,4 @@
-"""Java class names of values in error messages of transforms."""
+"""Tests for the Java class names of values in error messages of transforms."""
 
 from __future__ import annotations
 

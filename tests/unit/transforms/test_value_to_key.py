@@ -1,4 +1,4 @@
-"""ValueToKey with paths to nested fields (KIP-821), like ValueToKey.apply of Kafka 4.4.0."""
+"""Tests that ValueToKey reads nested fields (KIP-821) like ValueToKey.apply of Kafka 4.4.0."""
 
 from __future__ import annotations
 

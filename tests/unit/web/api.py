@@ -1,4 +1,4 @@
-"""An in-memory herder that implements the complete message protocol, and the API in front of it."""
+"""API in front of an in-memory herder that implements the complete message protocol."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from starlette.types import Message
 
 WORKER = WorkerId("worker:8083")
-SHOWN_AS = {
+STATES = {
     TargetState.STARTED: State.RUNNING,
     TargetState.PAUSED: State.PAUSED,
     TargetState.STOPPED: State.STOPPED,
@@ -64,7 +64,7 @@ def status(state: State, trace: str | None = None) -> Status:
 
 @dataclass
 class FakeHerder:
-    """Replies immediately, raises `error` if it is set, and never replies if `silent`."""
+    """Herder that replies immediately, raises `error` if it is set, and never replies if `silent`."""
 
     published: Published
     requests: list[object] = field(default_factory=list)
@@ -86,10 +86,10 @@ class FakeHerder:
             raise self.error
         if self.silent:
             return Reply[None]()
-        return self._answer(message)
+        return self._reply_to(message)
 
-    def _answer(self, message: object) -> object:
-        """Return the reply to a message of the web; None for messages not listed here."""
+    def _reply_to(self, message: object) -> object:
+        """Return the reply to a message of the API; None for messages without a specific reply."""
         result: object = None
         match message:
             case messages.CreateConnector(
@@ -168,14 +168,14 @@ class FakeHerder:
         statuses: ConnectorStatuses | None = None,
         topics: frozenset[str] = frozenset(),
     ) -> None:
-        """Store a connector as if its records had been read back."""
+        """Publish a connector as if its records had been read back."""
         added, latest = ConnectorName(name), self.published.latest
         task_configs = tuple({**config, "task": str(number)} for number in range(tasks))
         entry = ConnectorEntry(
             name=added, config={**config, "name": name}, target=target, tasks=task_configs, task_count=tasks
         )
         connector_statuses = statuses or ConnectorStatuses(
-            connector=status(SHOWN_AS[target]), tasks={n: status(SHOWN_AS[target]) for n in range(tasks)}
+            connector=status(STATES[target]), tasks={n: status(STATES[target]) for n in range(tasks)}
         )
         used = frozenset(map(TopicName, topics))
         self.publish(
@@ -201,7 +201,7 @@ class FakeJava:
     """Fake of the tasks in the plugins' JVM, with their metrics and reports."""
 
     tasks: dict[TaskId, TaskValues | None] = field(default_factory=dict)
-    tells: dict[TaskId, TaskValues] = field(default_factory=dict)
+    reported_metrics: dict[TaskId, TaskValues] = field(default_factory=dict)
     requests: int = 0
 
     def current(self, instances: Container[Instance]) -> JvmMetrics:
@@ -212,7 +212,7 @@ class FakeJava:
         self.requests += 1
         future = Future[bool]()
         future.set_result(True)
-        self.tasks |= self.tells
+        self.tasks |= self.reported_metrics
         return [future] if self.tasks else []
 
 
@@ -272,31 +272,31 @@ class Api:
         self, method: str, path: str, body: str | bytes | None = None, **headers: str
     ) -> tuple[int, str]:
         """Send a request, with a JSON content type if it has a body; return status and text."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
-            sent.setdefault("Content-Type", "application/json")
-        answer = self.client.request(method, path, content=body, headers=sent)
-        return answer.status_code, answer.text
+            request_headers.setdefault("Content-Type", "application/json")
+        response = self.client.request(method, path, content=body, headers=request_headers)
+        return response.status_code, response.text
 
 
 def document(settings: Settings) -> dict[str, Any]:
-    """Return the OpenAPI document of a worker with these settings, requested as user `a` if it has users."""
-    answer = Api(settings).client.get("/openapi.json", auth=("a", "b"))
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    content: dict[str, Any] = answer.json()
+    """Return the OpenAPI document of a worker with these settings, requested with the credentials of user `a`."""
+    response = Api(settings).client.get("/openapi.json", auth=("a", "b"))
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    content: dict[str, Any] = response.json()
     return content
 
 
 async def send_raw_get(api: Api, raw_path: str) -> list[Message]:
     """Send a GET with an unnormalized path; return the ASGI messages of the response."""
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b""}
 
     scope = {"type": "http", "method": "GET", "path": raw_path, "raw_path": raw_path.encode()}
     await api.app({**scope, "query_string": b"", "headers": []}, receive, send)
-    return sent
+    return sent_messages

@@ -1,4 +1,4 @@
-"""The API with default settings, and workers at sockets, which tests share and which are reset for each test."""
+"""Fixtures: the API with default settings, and workers at sockets that tests share and that are reset for each test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.web.api import Api
-from tests.unit.web.workers import FakePeer, Worker, stranger, worker
+from tests.unit.web.workers import FakePeer, Worker, serve_fake_peer, worker
 from web.settings import Settings
 
 
@@ -19,26 +19,26 @@ def api() -> Api:
 
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[tuple[Worker, Worker]]:
-    with worker() as one, worker() as other:
-        yield one, other
+    with worker() as first, worker() as second:
+        yield first, second
 
 
 @pytest.fixture(scope="module")
 def shared_fake_peer() -> Iterator[tuple[str, FakePeer]]:
-    with stranger() as peer:
+    with serve_fake_peer() as peer:
         yield peer
 
 
 @pytest.fixture
 def follower(two_workers: tuple[Worker, Worker]) -> Worker:
-    """Return a worker that tests use as follower."""
+    """Return a worker of the group that tests use as follower."""
     two_workers[0].reset()
     return two_workers[0]
 
 
 @pytest.fixture
 def leader(two_workers: tuple[Worker, Worker]) -> Worker:
-    """Return another worker."""
+    """Return another worker of the group, which tests use as leader."""
     two_workers[1].reset()
     return two_workers[1]
 

@@ -1,4 +1,4 @@
-"""A client of `GET /changes`."""
+"""Client of `GET /changes`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Event = dict[str, Any]
 
 
 class EventStream:
-    """Client that reads the changes of a worker at a local port as they arrive."""
+    """Client that reads the changes of the worker at a local port as they arrive."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
         self._client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._client.request("GET", f"/changes{query}", headers=sent)
-        self.answer = self._client.getresponse()
+        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._client.request("GET", f"/changes{query}", headers=request_headers)
+        self.response = self._client.getresponse()
 
     def lines(self) -> list[str]:
         """Return the lines up to the next empty line; empty at the end of the stream."""
         lines = []
-        while line := self.answer.readline().decode().rstrip("\n"):
+        while line := self.response.readline().decode().rstrip("\n"):
             lines.append(line)
         return lines
 
@@ -35,19 +35,19 @@ class EventStream:
         fields = dict(line.split(": ", 1) for line in lines)
         return {"event": fields["event"], "id": fields.get("id"), **json.loads(fields["data"])}
 
-    def rest(self) -> list[Event]:
+    def remaining_events(self) -> list[Event]:
         """Return the remaining events of the stream."""
-        text = self.answer.read().decode()
+        text = self.response.read().decode()
         events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
         return [{"event": each["event"], **json.loads(each["data"])} for each in events]
 
     def close(self) -> None:
-        self.answer.close()
+        self.response.close()
         self._client.close()
 
 
-def wait_until(true: Callable[[], bool], pause_s: float = 0.01) -> None:
+def wait_until(condition: Callable[[], bool], pause_s: float = 0.01) -> None:
     deadline = time.monotonic() + 20
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(pause_s)

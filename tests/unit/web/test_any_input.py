@@ -1,4 +1,4 @@
-"""No request causes status 500; imports of the API."""
+"""Tests that no request causes status 500, and tests for the imports of the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CREATE_REQUESTS = st.fixed_dictionaries(
     {}, optional={"name": VALUES, "config": VALUES, "initial_state": VALUES}
 ).map(lambda value: json.dumps(value).encode())
 SETTINGS = Settings(advertised_url="http://worker:8083/")
-calm = settings(
+fixed_examples = settings(
     max_examples=150,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -34,7 +34,7 @@ calm = settings(
 )
 
 
-@calm
+@fixed_examples
 @given(body=BODIES | CREATE_REQUESTS)
 def test_any_body_is_accepted_or_a_bad_request(body: bytes) -> None:
     api = Api(SETTINGS)
@@ -44,7 +44,7 @@ def test_any_body_is_accepted_or_a_bad_request(body: bytes) -> None:
         assert code != 400 or list(json.loads(text)) == ["error_code", "message"]
 
 
-@calm
+@fixed_examples
 @given(
     segment=st.text(
         st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="?#/"), min_size=1
@@ -56,19 +56,19 @@ async def test_any_path_gets_a_response(segment: str) -> None:
         assert (await send_raw_get(api, path))[0]["status"] in (200, 400, 404)
 
 
-@calm
+@fixed_examples
 @given(name=st.text(min_size=1))
 def test_location_refers_to_the_connector(name: str) -> None:
     api = Api(SETTINGS)
     created = api.client.post("/connectors", json={"name": name, "config": {}})
     created_name = created.json()["name"]
     if created_name not in ("", ".", ".."):  # HTTP clients do not send these unescaped
-        where = created.headers["Location"].removeprefix("http://worker:8083")
-        assert api.client.get(where).json()["name"] == created_name
+        location_path = created.headers["Location"].removeprefix("http://worker:8083")
+        assert api.client.get(location_path).json()["name"] == created_name
 
 
 @pytest.mark.parametrize("module", ["web.app", "web.server"])
 def test_api_imports_neither_spark_nor_kafka(module: str) -> None:
     code = f"import sys, {module}; print(*{{'pyspark', 'pyarrow', 'numpy', 'kafka', 'pykka'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == []
+    process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == []

@@ -1,4 +1,4 @@
-"""Errors and OPTIONS are byte-identical to the recorded responses of Java Connect, for each recorded version."""
+"""Tests that errors and OPTIONS are byte-identical to the recorded responses of each Java Connect version."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ CASES = {
 
 @pytest.mark.parametrize("golden", CASES.values(), ids=CASES)
 def test_responses_match_java_connect(api: Api, golden: Any) -> None:
-    sent, expected = golden["request"], golden["answer"]
-    answer = api.client.request(sent["method"], sent["path"], headers=sent["headers"], content=sent["body"])
-    assert answer.text == expected["body"]
-    assert answer.status_code == expected["status"]
+    request, expected = golden["request"], golden["answer"]
+    response = api.client.request(
+        request["method"], request["path"], headers=request["headers"], content=request["body"]
+    )
+    assert response.text == expected["body"]
+    assert response.status_code == expected["status"]
     for header in ("Content-Type", "Content-Length", "Allow"):
-        assert answer.headers.get(header) == expected["headers"].get(header), header
+        assert response.headers.get(header) == expected["headers"].get(header), header
 
 
 def test_golden_responses_exist() -> None:

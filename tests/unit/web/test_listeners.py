@@ -1,4 +1,4 @@
-"""Several listeners over real sockets: HTTPS with and without client certificates, and admin listeners."""
+"""Tests for several listeners over real sockets: HTTPS, client certificates, and admin listeners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLIENT = ROOT.issue_certificate("client")
 STRANGER = make_authority("elsewhere").issue_certificate("stranger")
 
 
-def keys(certified: Certified = SERVER) -> dict[str, str]:
+def tls_settings(certified: Certified = SERVER) -> dict[str, str]:
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": certified.key_pem(),
@@ -35,11 +35,13 @@ def keys(certified: Certified = SERVER) -> dict[str, str]:
     }
 
 
-def browser(at: Path, shows: Certified | None = None, trusts: Certified = ROOT) -> ssl.SSLContext:
+def client_context(
+    folder: Path, certificate: Certified | None = None, trusts: Certified = ROOT
+) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=trusts.pem)
-    if shows is not None:
-        file = at / "client.pem"
-        file.write_text(shows.key_pem() + shows.chain_pem)
+    if certificate is not None:
+        file = folder / "client.pem"
+        file.write_text(certificate.key_pem() + certificate.chain_pem)
         context.load_cert_chain(file)
     return context
 
@@ -52,18 +54,18 @@ def get(port: int, path: str = "/connectors", tls: ssl.SSLContext | None = None)
     )
     try:
         client.request("GET", path)
-        answer = client.getresponse()
-        return answer.status, answer.read()
+        response = client.getresponse()
+        return response.status, response.read()
     finally:
         client.close()
 
 
 @contextmanager
 def serve_listeners(
-    at: Path, api: Api, listeners: list[Listener], settings: dict[str, str] | None = None
+    folder: Path, api: Api, listeners: list[Listener], settings: dict[str, str] | None = None
 ) -> Iterator[list[int]]:
     """Serve the API; yield the ports of the listeners."""
-    tls = listener_context(settings or keys(), LISTENERS, at / "scratch")
+    tls = listener_context(settings or tls_settings(), LISTENERS, folder / "scratch")
     server = HttpServer(listeners, graceful_s=1)
     server.start(api.app, tls=tls, admin=Site(PlainTextResponse("admin"), tls))
     try:
@@ -80,7 +82,7 @@ def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> No
     with serve_listeners(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (plain, *secure):
         assert get(plain) == (200, b"[]")
         for port in secure:
-            assert get(port, tls=browser(tmp_path)) == (200, b"[]")
+            assert get(port, tls=client_context(tmp_path)) == (200, b"[]")
 
 
 def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
@@ -89,14 +91,14 @@ def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> 
     with serve_listeners(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
         assert get(main) == (200, b"[]")
         assert get(plain) == (200, b"admin")
-        assert get(secure, tls=browser(tmp_path)) == (200, b"admin")
+        assert get(secure, tls=client_context(tmp_path)) == (200, b"admin")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version: ssl.TLSVersion) -> None:
-    client = browser(tmp_path)
+    client = client_context(tmp_path)
     client.maximum_version = client.minimum_version = version
-    settings = {**keys(), "ssl.enabled.protocols": "TLSv1.3"}
+    settings = {**tls_settings(), "ssl.enabled.protocols": "TLSv1.3"}
     with serve_listeners(tmp_path, api, [HTTPS], settings) as (port,):
         if version is ssl.TLSVersion.TLSv1_3:
             assert get(port, tls=client) == (200, b"[]")
@@ -108,14 +110,14 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
 def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
     with serve_listeners(tmp_path, api, [HTTPS]) as (port,):
         with pytest.raises(ssl.SSLCertVerificationError):
-            get(port, tls=browser(tmp_path, trusts=make_authority("other")))
+            get(port, tls=client_context(tmp_path, trusts=make_authority("other")))
         with pytest.raises((http.client.HTTPException, OSError)):
             get(port)
-        assert get(port, tls=browser(tmp_path)) == (200, b"[]")
+        assert get(port, tls=client_context(tmp_path)) == (200, b"[]")
 
 
 @pytest.mark.parametrize(
-    ("client_auth", "shows", "served"),
+    ("client_auth", "certificate", "served"),
     [
         ("none", None, True),
         ("none", STRANGER, True),
@@ -128,10 +130,12 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
     ],
 )
 def test_clients_are_authenticated_by_certificate(
-    api: Api, tmp_path: Path, client_auth: str, shows: Certified | None, *, served: bool
+    api: Api, tmp_path: Path, client_auth: str, certificate: Certified | None, *, served: bool
 ) -> None:
-    client = browser(tmp_path, shows)
-    with serve_listeners(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": client_auth}) as (port,):
+    client = client_context(tmp_path, certificate)
+    with serve_listeners(tmp_path, api, [HTTPS], {**tls_settings(), "ssl.client.auth": client_auth}) as (
+        port,
+    ):
         if served:
             assert get(port, tls=client) == (200, b"[]")
         else:
@@ -139,21 +143,21 @@ def test_clients_are_authenticated_by_certificate(
                 get(port, tls=client)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_main_listeners_serve_admin_endpoints_unless_separate(*, apart: bool) -> None:
-    one = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=apart))
-    main = {route.path for route in one.app.routes if isinstance(route, Route)}
-    admin = {route.path for route in one.apps.admin.routes if isinstance(route, Route)}
+@pytest.mark.parametrize("is_separate", [False, True])
+def test_main_listeners_serve_admin_endpoints_unless_separate(*, is_separate: bool) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate))
+    main = {route.path for route in api.app.routes if isinstance(route, Route)}
+    admin = {route.path for route in api.apps.admin.routes if isinstance(route, Route)}
     assert all(path.startswith("/admin") for path in admin)
-    assert (main & admin) == (set() if apart else admin)
+    assert (main & admin) == (set() if is_separate else admin)
     assert not any(path.startswith("/admin") for path in main - admin)
 
 
 def test_admin_listeners_return_404_for_other_paths(api: Api) -> None:
     for path in ("/", "/connectors", "/health", "/openapi.json"):
-        answer = TestClient(api.apps.admin).get(path)
-        assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
-        assert answer.headers["server"].startswith("kraal/")
+        response = TestClient(api.apps.admin).get(path)
+        assert (response.status_code, response.json()["message"]) == (404, "HTTP 404 Not Found")
+        assert response.headers["server"].startswith("kraal/")
 
 
 def test_admin_listeners_do_not_serve_the_main_endpoints(api: Api) -> None:

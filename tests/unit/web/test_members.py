@@ -1,4 +1,4 @@
-"""Group members, as reported by the coordinator or the leader."""
+"""Tests for the look-up of group members from the coordinator and from the leader's plan."""
 
 from __future__ import annotations
 

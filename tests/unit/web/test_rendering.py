@@ -1,4 +1,4 @@
-"""JSON as Java emits it."""
+"""Tests that JSON is encoded as by Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error responses contain no secrets."""
+"""Tests that error responses contain no secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_error_message_contains_no_secret(api: Api, error: Exception) -> None:
 
 
 def test_configs_are_returned_as_written(api: Api) -> None:
-    """As in Java: who may read configs may read them; variables keep passwords out of them."""
+    """As in Java, clients that may read configs can read literal passwords in them."""
     secrets.add(SECRET)
     api.herder.put("x", {"db.password": SECRET})
     assert api.request("GET", "/connectors/x/config") == (200, f'{{"db.password":"{SECRET}","name":"x"}}')

@@ -1,4 +1,4 @@
-"""The HTTP server over real loopback sockets: requests, startup and shutdown."""
+"""Tests for the HTTP server over real loopback sockets: requests, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from web.server import HttpServer, Listener
 
 @pytest.fixture
 def server(api: Api) -> Iterator[HttpServer]:
-    running = HttpServer([Listener("127.0.0.1", 0)])
-    running.start(api.app)
-    yield running
-    running.stop()
+    http_server = HttpServer([Listener("127.0.0.1", 0)])
+    http_server.start(api.app)
+    yield http_server
+    http_server.stop()
 
 
 def connect(server: HttpServer) -> http.client.HTTPConnection:
@@ -34,17 +34,17 @@ def test_response_over_a_socket_has_one_server_header(api: Api, server: HttpServ
     client = connect(server)
     for _ in range(2):
         client.request("GET", "/connectors/a%2Fb/config")
-        answer = client.getresponse()
-        assert answer.read() == b'{"name":"a/b"}'
-        assert [value for name, value in answer.getheaders() if name.lower() == "server"] == [
+        response = client.getresponse()
+        assert response.read() == b'{"name":"a/b"}'
+        assert [value for name, value in response.getheaders() if name.lower() == "server"] == [
             f"kraal/{__version__}"
         ]
     client.request("HEAD", "/connectors/a%2Fb/config")
-    answer = client.getresponse()
-    assert (answer.read(), answer.getheader("Content-Length")) == (b"", "14")
+    response = client.getresponse()
+    assert (response.read(), response.getheader("Content-Length")) == (b"", "14")
     client.request("DELETE", "/connectors/a%2Fb")
-    answer = client.getresponse()
-    assert (answer.status, answer.read(), answer.getheader("Content-Length")) == (204, b"", None)
+    response = client.getresponse()
+    assert (response.status, response.read(), response.getheader("Content-Length")) == (204, b"", None)
     client.close()
 
 
@@ -83,8 +83,8 @@ def test_worker_startup_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_port_in_use_is_a_one_line_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
             HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
 
@@ -151,8 +151,8 @@ def test_unknown_method_gets_connects_error_format(server: HttpServer) -> None:
         client = connect(server)
         for path, status in (("/connectors", 405), ("/nothing", 404)):
             client.request(method, path)
-            answer = client.getresponse()
-            assert (answer.status, answer.read()[:18]) == (status, b'{"error_code":%d,' % status)
+            response = client.getresponse()
+            assert (response.status, response.read()[:18]) == (status, b'{"error_code":%d,' % status)
         client.request("GET", "/connectors")
         assert client.getresponse().read() == b"[]"
         client.close()
@@ -162,33 +162,33 @@ CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r
 
 
 @pytest.mark.parametrize(
-    "begun",
+    "start",
     [
         pytest.param(b"GET /connectors HTTP/1.1\r\nHost: x\r\n", id="a head"),
         pytest.param(CHUNKS + b"1\r\n{\r\n0\r\n", id="trailers"),
         pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="a chunk's size"),
     ],
 )
-def test_rejects_an_endless_body(server: HttpServer, begun: bytes) -> None:
+def test_rejects_an_endless_body(server: HttpServer, start: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as endless:
-        endless.sendall(begun)
-        with pytest.raises(ConnectionError):  # noqa: PT012 - some send fails, once the answer was given
+        endless.sendall(start)
+        with pytest.raises(ConnectionError):  # noqa: PT012 - a send fails after the response
             while True:
-                endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in begun else b"y" * 8000)
+                endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in start else b"y" * 8000)
 
 
 def test_long_head_and_body_are_accepted(server: HttpServer) -> None:
     client = connect(server)
     client.request("GET", "/connectors", headers={"X-Long": "y" * 50_000})
-    answer = client.getresponse()
-    assert (answer.status, answer.read()) == (200, b"[]")
+    response = client.getresponse()
+    assert (response.status, response.read()) == (200, b"[]")
     body = json.dumps({"name": "a", "config": {"name": "a", "text": "z" * 900_000}}).encode()
     pieces = (body[at : at + 30_000] for at in range(0, len(body), 30_000))
     client.request(
         "POST", "/connectors", body=pieces, headers={"Content-Type": "application/json"}, encode_chunked=True
     )
-    answer = client.getresponse()
-    assert (answer.status, answer.read()[:11]) == (201, b'{"name":"a"')
+    response = client.getresponse()
+    assert (response.status, response.read()[:11]) == (201, b'{"name":"a"')
     client.close()
 
 
@@ -198,11 +198,11 @@ def test_invalid_http_is_rejected(server: HttpServer) -> None:
 
 def test_pipelined_requests_are_handled_in_order(api: Api, server: HttpServer) -> None:
     api.herder.put("a", {})
-    ask = b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n"
+    request = b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n"
     paths = (b"/connectors", b"/nothing", b"/connectors/a/config")
-    last = ask % (b"/connectors", b"Connection: close\r\n")
-    received = exchange(server, b"".join(ask % (path, b"") for path in paths) + last)
+    last = request % (b"/connectors", b"Connection: close\r\n")
+    received = exchange(server, b"".join(request % (path, b"") for path in paths) + last)
     bodies = [b'["a"]', b'{"error_code":404', b'{"name":"a"}', b'["a"]']
-    places = [received.index(body) for body in bodies[:3]]
-    assert places == sorted(places)
+    positions = [received.index(body) for body in bodies[:3]]
+    assert positions == sorted(positions)
     assert (received.count(b"HTTP/1.1 "), received.endswith(bodies[3])) == (4, True)

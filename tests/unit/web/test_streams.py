@@ -1,4 +1,4 @@
-"""The broadcaster: delivery of changes to readers, comparison of snapshots, and history."""
+"""Tests for the broadcaster: delivery of changes to readers, comparison of snapshots, and history."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName, WorkerId
 from tests.unit.web.api import FakeHerder
 from web.streams import MAX_CHANGES, METRICS, METRICS_ELSEWHERE, Broadcaster, Reader
-from web.streams import visible_changes as shown_to
+from web.streams import visible_changes as filter_changes
 
 
 class Herder(FakeHerder):
-    """Publishes from a separate thread, like the real herder, and counts reads of its snapshots."""
+    """Herder that publishes from a separate thread, like the real one."""
 
     def __init__(self) -> None:
         super().__init__(Published(Snapshot(worker_id=WorkerId("w:1"), live=True)))
         self.streams = Broadcaster(self.published)
 
-    def elsewhere(self, work: Callable[[], object]) -> None:
+    def run_on_thread(self, work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -35,18 +35,18 @@ Story = Callable[[Herder], Coroutine[Any, Any, None]]
 
 
 def run_story(story: Story) -> None:
-    async def within() -> None:
+    async def run_with_timeout() -> None:
         async with asyncio.timeout(20):
             await story(Herder())
 
-    asyncio.run(within())
+    asyncio.run(run_with_timeout())
 
 
 def noop() -> None:
     """Do nothing in place of aborting a connection."""
 
 
-async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
+async def next_changes(herder: Herder, reader: Reader) -> dict[str, Any] | None:
     await reader.wakeup.wait()
     reader.wakeup.clear()
     changed = herder.streams.take_changes(reader)
@@ -56,14 +56,14 @@ async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
 def test_reader_receives_changes_published_by_another_thread() -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
-            herder.elsewhere(lambda: herder.put("a", {}))
-            assert await heard(herder, reader) == {"configs": {"a"}, "states": {"a"}, "topics": {"a"}}
-            herder.elsewhere(lambda: herder.streams.notify("logs", "b"))
-            assert await heard(herder, reader) == {"logs": {"b"}}
-            herder.elsewhere(lambda: herder.streams.notify_all("numbers", ["a", "b"]))
-            assert await heard(herder, reader) == {"numbers": {"a", "b"}}
-            herder.elsewhere(lambda: herder.streams.notify("events"))
-            assert await heard(herder, reader) == {"events": None}
+            herder.run_on_thread(lambda: herder.put("a", {}))
+            assert await next_changes(herder, reader) == {"configs": {"a"}, "states": {"a"}, "topics": {"a"}}
+            herder.run_on_thread(lambda: herder.streams.notify("logs", "b"))
+            assert await next_changes(herder, reader) == {"logs": {"b"}}
+            herder.run_on_thread(lambda: herder.streams.notify_all("numbers", ["a", "b"]))
+            assert await next_changes(herder, reader) == {"numbers": {"a", "b"}}
+            herder.run_on_thread(lambda: herder.streams.notify("events"))
+            assert await next_changes(herder, reader) == {"events": None}
             assert herder.streams.seq == reader.position == 4
 
     run_story(story)
@@ -79,7 +79,7 @@ def test_burst_is_merged_into_one_change(monkeypatch: pytest.MonkeyPatch) -> Non
                 herder.streams.notify("logs", f"l{number}")
                 await asyncio.sleep(0)
             with herder.streams.reading(noop):  # receives only later changes
-                changed = await heard(herder, reader)
+                changed = await next_changes(herder, reader)
             assert changed is not None
             assert (len(changed["configs"]), len(changed["logs"]), herder.streams.seq) == (50, 50, 1)
 
@@ -91,8 +91,8 @@ def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatc
         with herder.streams.reading(noop) as reader:
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", -1.0)
             herder.put("a", {})
-            assert not reader.wakeup.is_set(), "never on the herder's thread"
-            await heard(herder, reader)
+            assert not reader.wakeup.is_set(), "the reader is not woken on the herder's thread"
+            await next_changes(herder, reader)
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
             herder.put("b", {})
             with pytest.raises(TimeoutError):
@@ -104,17 +104,17 @@ def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatc
 def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[Snapshot] = []
 
-    def counted(before: Snapshot, after: Snapshot) -> Changes:
+    def record_comparison(before: Snapshot, after: Snapshot) -> Changes:
         compared.append(after)
         return changes(before, after)
 
-    monkeypatch.setattr(web.streams, "changes", counted)
+    monkeypatch.setattr(web.streams, "changes", record_comparison)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(noop) as one, herder.streams.reading(noop) as other:
+        with herder.streams.reading(noop) as first, herder.streams.reading(noop) as second:
             compared.clear()
             herder.put("a", {})
-            assert await heard(herder, one) == await heard(herder, other) != {}
+            assert await next_changes(herder, first) == await next_changes(herder, second) != {}
             assert compared == [herder.published.latest]
 
     run_story(story)
@@ -127,7 +127,7 @@ def test_broadcaster_is_idle_without_readers() -> None:
         with herder.streams.reading(noop) as reader:
             assert (reader.position, herder.streams.seq) == (0, 0)
             herder.put("b", {})
-            assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
+            assert await next_changes(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
     run_story(story)
 
@@ -136,17 +136,17 @@ def test_reconnecting_reader_resumes() -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             herder.put("a", {})
-            await heard(herder, reader)
+            await next_changes(herder, reader)
         herder.put("b", {})
         herder.streams.notify("logs", "b")
         with herder.streams.reading(noop) as reader:
             assert herder.streams.resume(reader, 1)
-            assert await heard(herder, reader) == {
+            assert await next_changes(herder, reader) == {
                 "configs": {"b"}, "states": {"b"}, "topics": {"b"}, "logs": {"b"}
             }  # fmt: skip
             assert herder.streams.resume(reader, 2)
-            assert not reader.wakeup.is_set(), "it has seen all"
-            assert not herder.streams.resume(reader, 3), "nothing has this number yet"
+            assert not reader.wakeup.is_set(), "the reader has received all changes"
+            assert not herder.streams.resume(reader, 3), "no change has this sequence number yet"
 
     run_story(story)
 
@@ -157,12 +157,12 @@ def test_reader_cannot_resume_after_the_retention_time(monkeypatch: pytest.Monke
     async def story(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             herder.put("a", {})
-            await heard(herder, reader)
+            await next_changes(herder, reader)
         await asyncio.sleep(0.1)
         with herder.streams.reading(noop) as reader:
             assert not herder.streams.resume(reader, 1)
             herder.put("b", {})
-            assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
+            assert await next_changes(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
     run_story(story)
 
@@ -187,14 +187,14 @@ def test_slow_reader_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
         with herder.streams.reading(noop) as slow, herder.streams.reading(noop) as quick:
             for number in range(MAX_CHANGES):
                 herder.streams.notify("logs", f"c{number % 7}")
-                assert await heard(herder, quick) == {"logs": {f"c{number % 7}"}}
+                assert await next_changes(herder, quick) == {"logs": {f"c{number % 7}"}}
             position = slow.position
-            assert await heard(herder, slow) == {"logs": {f"c{number}" for number in range(7)}}
+            assert await next_changes(herder, slow) == {"logs": {f"c{number}" for number in range(7)}}
             slow.position = position
             herder.streams.notify("logs", "one too many")
-            await heard(herder, quick)
-            assert await heard(herder, slow) is None
-            assert slow.position == quick.position, "it goes on from there"
+            await next_changes(herder, quick)
+            assert await next_changes(herder, slow) is None
+            assert slow.position == quick.position, "the reader continues at the current position"
 
     run_story(story)
 
@@ -204,23 +204,23 @@ def test_too_many_names_become_any_connector() -> None:
         with herder.streams.reading(noop) as reader:
             for number in range(10_000):
                 herder.streams.notify("logs", f"c{number}")
-            assert await heard(herder, reader) == {"logs": None}
+            assert await next_changes(herder, reader) == {"logs": None}
 
     run_story(story)
 
 
-def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_wakes_all_readers_and_aborts_stalled_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "ABORT_DELAY_S", 0.01)
 
     async def story(herder: Herder) -> None:
-        stuck, ends = asyncio.Event(), asyncio.Event()
-        with herder.streams.reading(stuck.set):
-            with herder.streams.reading(ends.set) as reader:
-                herder.elsewhere(herder.streams.close)
+        is_aborted, is_reader_aborted = asyncio.Event(), asyncio.Event()
+        with herder.streams.reading(is_aborted.set):
+            with herder.streams.reading(is_reader_aborted.set) as reader:
+                herder.run_on_thread(herder.streams.close)
                 await reader.wakeup.wait()
                 assert herder.streams.is_closed
-            await stuck.wait()
-        assert not ends.is_set()
+            await is_aborted.wait()
+        assert not is_reader_aborted.is_set()
 
     run_story(story)
 
@@ -238,7 +238,7 @@ def test_reentrant_notification_does_not_deadlock(monkeypatch: pytest.MonkeyPatc
             thread.start()
             thread.join(10)
             assert not thread.is_alive()
-            assert await heard(herder, reader) == {"logs": {"b"}, "states": {"a"}}
+            assert await next_changes(herder, reader) == {"logs": {"b"}, "states": {"a"}}
 
     run_story(story)
 
@@ -272,7 +272,7 @@ def test_workers_receive_local_metric_changes_and_clients_all(
 ) -> None:
     kind_of = {"s": "states", "own": METRICS, "theirs": METRICS_ELSEWHERE}
     changed: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kind_of.items()}
-    assert shown_to(changed, kinds, to_worker=to_worker) == expected
+    assert filter_changes(changed, kinds, to_worker=to_worker) == expected
 
 
 def test_metrics_seq_is_the_latest_metric_change() -> None:
@@ -280,7 +280,7 @@ def test_metrics_seq_is_the_latest_metric_change() -> None:
         with herder.streams.reading(noop) as reader:
             for kind, seq in ((METRICS, 1), ("logs", 1), (METRICS_ELSEWHERE, 3), ("logs", 3)):
                 herder.streams.notify(kind)
-                await heard(herder, reader)
+                await next_changes(herder, reader)
                 assert herder.streams.metrics_seq == seq
             assert herder.streams.seq == 4
 

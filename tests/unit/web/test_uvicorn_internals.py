@@ -1,4 +1,4 @@
-"""Undocumented uvicorn internals on which web.http_protocol and web.server rely."""
+"""Tests for undocumented uvicorn internals on which web.http_protocol and web.server rely."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def config() -> uvicorn.Config:
 
 def test_required_uvicorn_range_is_one_minor_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    (found,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "uvicorn")
+    (requirement,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "uvicorn")
     major, minor, *_ = map(int, version("uvicorn").split("."))
-    allowed = [found.specifier.contains(f"{major}.{each}.9") for each in (minor - 1, minor, minor + 1)]
+    allowed = [requirement.specifier.contains(f"{major}.{each}.9") for each in (minor - 1, minor, minor + 1)]
     assert allowed == [False, True, False]
 
 
 @pytest.mark.parametrize(
-    ("replaced", "parameters"),
+    ("method", "parameters"),
     [
         (HttpToolsProtocol.data_received, ["data"]),
         (HttpToolsProtocol.on_message_begin, []),
@@ -54,8 +54,8 @@ def test_required_uvicorn_range_is_one_minor_version() -> None:
         (LifespanOn.shutdown, []),
     ],
 )
-def test_overridden_and_called_methods_exist(replaced: Callable[..., Any], parameters: list[str]) -> None:
-    assert list(inspect.signature(replaced).parameters) == ["self", *parameters]
+def test_overridden_and_called_methods_exist(method: Callable[..., Any], parameters: list[str]) -> None:
+    assert list(inspect.signature(method).parameters) == ["self", *parameters]
 
 
 async def test_accessed_attributes_exist() -> None:
@@ -65,12 +65,14 @@ async def test_accessed_attributes_exist() -> None:
     server = uvicorn.Server(loaded)
     protocol = BoundedHttp(config=loaded, server_state=server.server_state, app_state={})
     assert {"transport", "scope"} <= vars(protocol).keys()
-    assert protocol.connections is server.server_state.connections, "the server's graceful end waits for them"
+    assert protocol.connections is server.server_state.connections, (
+        "the server waits for these connections during shutdown"
+    )
     assert LifespanOn(loaded).should_exit is False
 
 
 async def test_serve_calls_the_overridden_methods() -> None:
-    """`serve` captures signals, starts up, and ends what `servers` holds once `should_exit` is set."""
+    """`serve` captures signals, calls `startup`, and closes `servers` once `should_exit` is set."""
     steps: list[str] = []
 
     class Closed:

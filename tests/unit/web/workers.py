@@ -49,10 +49,10 @@ class Worker:
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> httpx2.Response:
         """Send a client's request."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
-            sent.setdefault("Content-Type", "application/json")
-        return self.client.request(method, path, content=body, headers=sent)
+            request_headers.setdefault("Content-Type", "application/json")
+        return self.client.request(method, path, content=body, headers=request_headers)
 
     def reset(self) -> None:
         """Reset to the initial state."""
@@ -97,9 +97,9 @@ def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings:
             apis[0].apps.streams.close()
 
 
-def set_leader(one: Worker, url: str | None) -> None:
+def set_leader(follower: Worker, url: str | None) -> None:
     """Let a worker report another worker as leader from now on."""
-    one.api.herder.error = NotLeader(url)
+    follower.api.herder.error = NotLeader(url)
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class FakePeer:
     status: int = 204
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    seen: list[ReceivedRequest] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
 
     def reset(self) -> None:
         """Reset to the initial state."""
         self.status, self.body, self.headers = 204, b"", {}
-        self.seen.clear()
+        self.requests.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -142,7 +142,7 @@ class FakePeer:
         query = scope["query_string"].decode()
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
-        self.seen.append(ReceivedRequest(scope["method"], target, headers, body, scope["client"]))
+        self.requests.append(ReceivedRequest(scope["method"], target, headers, body, scope["client"]))
         sent = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         if self.status != 204:
             sent.append((b"content-length", str(len(self.body)).encode()))
@@ -151,7 +151,7 @@ class FakePeer:
 
 
 @contextmanager
-def stranger(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, FakePeer]]:
+def serve_fake_peer(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, FakePeer]]:
     """Serve a fake worker, over HTTPS with `tls`; yield its URL and the fake."""
     app = FakePeer()
     with serve_app(lambda _: app, tls) as url:

@@ -62,11 +62,11 @@ def run_worker(raw: dict[str, str]) -> Iterator[Standalone]:
     assert not thread.is_alive()
 
 
-def wait_for(look: Callable[[], T | None]) -> T:
-    """Return the result of `look` once it is not None, within 30 s."""
+def wait_for(get_result: Callable[[], T | None]) -> T:
+    """Return the result of `get_result` once it is not None, within 30 s."""
     never = threading.Event()
     deadline = time.monotonic() + 30
-    while (result := look()) is None:
+    while (result := get_result()) is None:
         assert time.monotonic() < deadline
         never.wait(0.01)
     return result
@@ -75,20 +75,20 @@ def wait_for(look: Callable[[], T | None]) -> T:
 class Idle:
     """An idle actor that records its start."""
 
-    def __init__(self, begun: threading.Semaphore) -> None:
-        self._begun = begun
+    def __init__(self, started: threading.Semaphore) -> None:
+        self._started = started
 
     def receive(self, message: object) -> object:
         if isinstance(message, Begin):
-            self._begun.release()
+            self._started.release()
         return None
 
 
-class Stage:
+class ControlPortHarness:
     """A supervisor with one actor, and a control port."""
 
     def __init__(self) -> None:
-        self.begun = threading.Semaphore(0)
+        self.started = threading.Semaphore(0)
         self.supervisor = Address("supervisor")
         self._system, self._clock = ThreadSystem(), ThreadClock()
         self._system.spawn(
@@ -100,12 +100,14 @@ class Stage:
         )
         self.supervisor.tell(
             Supervise(
-                address=Address("idler"), factory=lambda: Idle(self.begun), on_budget_exhausted=lambda _: None
+                address=Address("idler"),
+                factory=lambda: Idle(self.started),
+                on_budget_exhausted=lambda _: None,
             )
         )
         self.control = ControlPort(0, self.supervisor)
 
-    def say(self, line: bytes) -> dict[str, object]:
+    def send(self, line: bytes) -> dict[str, object]:
         with socket.create_connection((HOST, self.control.port), timeout=10) as connection:
             connection.sendall(line)
             connection.shutdown(socket.SHUT_WR)
@@ -119,49 +121,49 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    new_stage = Stage()
-    assert new_stage.begun.acquire(timeout=10)
-    yield new_stage
-    new_stage.close()
+def harness() -> Iterator[ControlPortHarness]:
+    new_harness = ControlPortHarness()
+    assert new_harness.started.acquire(timeout=10)
+    yield new_harness
+    new_harness.close()
 
 
-def test_named_actor_is_crashed_and_restarted(stage: Stage) -> None:
-    assert stage.say(b'{"do": "list"}\n') == {"actors": {"idler": 0}}
-    assert stage.say(b'{"do": "crash", "actor": "idler"}\n') == {"crashed": "idler"}
-    assert stage.begun.acquire(timeout=10), "the actor was restarted"
-    assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 1}
+def test_named_actor_is_crashed_and_restarted(harness: ControlPortHarness) -> None:
+    assert harness.send(b'{"do": "list"}\n') == {"actors": {"idler": 0}}
+    assert harness.send(b'{"do": "crash", "actor": "idler"}\n') == {"crashed": "idler"}
+    assert harness.started.acquire(timeout=10), "the actor was restarted"
+    assert ask(harness.supervisor, ListActors(), timeout_s=5) == {"idler": 1}
 
 
-def test_threads_are_grouped_by_name(stage: Stage) -> None:
-    threads = stage.say(b'{"do": "threads"}\n')["threads"]
+def test_threads_are_grouped_by_name(harness: ControlPortHarness) -> None:
+    threads = harness.send(b'{"do": "threads"}\n')["threads"]
     assert isinstance(threads, list)
     assert {"clock", "test-control"} <= set(threads)
 
 
-def test_simulated_suspension_advances_only_the_lease_clock(stage: Stage) -> None:
+def test_simulated_suspension_advances_only_the_lease_clock(harness: ControlPortHarness) -> None:
     before_s = lease_clock.now_s() - time.monotonic()
-    assert stage.say(b'{"do": "suspend", "seconds": 60}\n') == {"suspended_s": 60}
+    assert harness.send(b'{"do": "suspend", "seconds": 60}\n') == {"suspended_s": 60}
     assert lease_clock.now_s() - time.monotonic() - before_s == pytest.approx(60, abs=1)
 
 
 class Owner:
-    """Holds a librdkafka client."""
+    """An object that holds a librdkafka client."""
 
     def __init__(self) -> None:
         self.client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 
 
-def test_open_clients_are_counted_by_holder(stage: Stage) -> None:
+def test_open_clients_are_counted_by_holder(harness: ControlPortHarness) -> None:
     owner = Owner()
     gc.freeze()
     try:
-        assert "'Producer of Owner': 1" in str(stage.say(b'{"do": "clients"}\n'))
+        assert "'Producer of Owner': 1" in str(harness.send(b'{"do": "clients"}\n'))
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
     del owner
-    assert "Producer of Owner" not in str(stage.say(b'{"do": "clients"}\n'))
+    assert "Producer of Owner" not in str(harness.send(b'{"do": "clients"}\n'))
 
 
 @pytest.mark.parametrize(
@@ -174,22 +176,24 @@ def test_open_clients_are_counted_by_holder(stage: Stage) -> None:
         (b'{"do": "suspend"}\n', "seconds: must be a positive number"),
         (b'{"do": "suspend", "seconds": -1}\n', "seconds: must be a positive number"),
         (b'{"do": "suspend", "seconds": NaN}\n', "seconds: must be a positive number"),
-        (b"[]\n", 'The request is not a JSON object; expected something like {"do": "list"}'),
-        (b"POST / HTTP/1.1\r\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
-        (b"\xff\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
+        (b"[]\n", 'The request is not a JSON object; expected a request such as {"do": "list"}'),
+        (b"POST / HTTP/1.1\r\n", 'The request is not valid JSON; expected a request such as {"do": "list"}'),
+        (b"\xff\n", 'The request is not valid JSON; expected a request such as {"do": "list"}'),
         (b'{"do": "list"}', f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
         (b"x" * MAX_REQUEST_BYTES, f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
     ],
 )
-def test_invalid_request_is_rejected_with_a_reason(stage: Stage, line: bytes, error: str) -> None:
-    assert stage.say(line) == {"error": error}
-    assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
+def test_invalid_request_is_rejected_with_a_reason(
+    harness: ControlPortHarness, line: bytes, error: str
+) -> None:
+    assert harness.send(line) == {"error": error}
+    assert ask(harness.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
 
 
-def test_control_port_listens_on_loopback_only(stage: Stage) -> None:
-    # Another local address, on which no process listens.
+def test_control_port_listens_on_loopback_only(harness: ControlPortHarness) -> None:
+    # 127.0.0.2 is another local address, on which no process listens.
     with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.2", stage.control.port)) != 0
+        assert probe.connect_ex(("127.0.0.2", harness.control.port)) != 0
 
 
 @pytest.mark.parametrize(
@@ -200,23 +204,23 @@ def test_loopback_addresses_are_detected(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_port_in_use_is_reported(stage: Stage) -> None:
+def test_port_in_use_is_reported(harness: ControlPortHarness) -> None:
     with pytest.raises(
-        KraalError, match=rf"kraal.test.control.port={stage.control.port} is not available on"
+        KraalError, match=rf"kraal.test.control.port={harness.control.port} is not available on"
     ):
-        ControlPort(stage.control.port, stage.supervisor)
+        ControlPort(harness.control.port, harness.supervisor)
 
 
 def test_control_port_is_opened_only_if_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    plain = {
+    raw = {
         **DEFAULTS,
         "offset.storage.file.filename": str(tmp_path / "o"),
         "listeners": "http://127.0.0.1:0",
     }
-    assert parse_standalone(plain).test_control_port is None
-    with run_worker(plain):
+    assert parse_standalone(raw).test_control_port is None
+    with run_worker(raw):
         assert "test control port" not in caplog.text
-    with run_worker({**plain, "kraal.test.control.port": "0"}) as process:
+    with run_worker({**raw, "kraal.test.control.port": "0"}) as process:
         control = wait_for(lambda: process._control)
         with socket.create_connection((HOST, control.port), timeout=10) as connection:
             connection.sendall(b'{"do": "list"}\n')
@@ -224,7 +228,7 @@ def test_control_port_is_opened_only_if_configured(tmp_path: Path, caplog: pytes
         assert {"herder", "worker", "config reader", "offsets"} <= set(actors)
     assert f"Listening on the test control port at 127.0.0.1:{control.port}" in caplog.text
     with socket.socket() as probe:
-        assert probe.connect_ex((HOST, control.port)) != 0, "the port closed with the worker"
+        assert probe.connect_ex((HOST, control.port)) != 0, "the port is closed with the worker"
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "0.0.0.0:1", "any"])

@@ -1,4 +1,4 @@
-"""Kafka clients for dead letters: the worker's settings, and rejection of connectors with other brokers."""
+"""Tests for the Kafka clients of dead letters, which have the worker's settings and reject other brokers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_unavailable_kafka_times_out_sooner_than_in_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dead_letters, "_REQUEST_TIMEOUT_S", 0.2)
-    away = dead_letter_clients({"bootstrap.servers": "127.0.0.1:1"})({})
-    failed = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
-    with away as kafka, pytest.raises(KafkaUnavailable, match=failed):
+    unavailable = dead_letter_clients({"bootstrap.servers": "127.0.0.1:1"})({})
+    error = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
+    with unavailable as kafka, pytest.raises(KafkaUnavailable, match=error):
         _ = kafka.partitions

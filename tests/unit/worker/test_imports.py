@@ -1,4 +1,4 @@
-"""Slow imports that a worker defers until REST responds."""
+"""Tests that a worker defers slow imports until the REST server has started."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_standalone_worker_imports_packages_lazily(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
     command = [sys.executable, "-c", START, "standalone", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["REST"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["REST"]

@@ -1,4 +1,4 @@
-"""A worker with unusable internal topics waits for an administrator, and logs it once a minute."""
+"""Tests that a worker with unusable internal topics waits for an administrator, and logs the reason once a minute."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kraal.worker.internal_topics import InternalTopicsCheck
 DELETED = TopicMisconfigured(
     "Topic 'c' has 'cleanup.policy=delete'.", hint="Or change it: kafka-configs.sh …"
 )
-AWAY = StoreError("no broker is available")
+UNAVAILABLE = StoreError("no broker is available")
 
 
 class Cluster:
-    """Raises a sequence of errors, then succeeds."""
+    """A cluster whose topic check raises a sequence of errors, and then succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = [*errors]
@@ -35,7 +35,7 @@ class Cluster:
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.0)
 
 
@@ -49,7 +49,7 @@ def test_misconfigured_topic_is_awaited_and_logged_once(caplog: pytest.LogCaptur
     assert problems == [None, *[sentence] * 5]
     assert cluster.check.problem is None
     assert cluster.failures == []
-    assert [(each.levelname, each.message) for each in caplog.records] == [
+    assert [(record.levelname, record.message) for record in caplog.records] == [
         ("ERROR", f"Waiting for an internal topic to be changed. {sentence}"),
         ("INFO", "Resuming startup: the internal topics are now usable"),
     ]
@@ -60,10 +60,10 @@ def test_repeated_reason_is_logged_once_per_interval(
 ) -> None:
     monkeypatch.setattr(module, "LOG_INTERVAL_S", 0.0)
     Cluster(DELETED, DELETED).check.run()
-    assert [each.levelname for each in caplog.records] == ["ERROR", "ERROR"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
-def test_misconfigured_topic_is_not_read_until_the_process_ends() -> None:
+def test_readers_of_a_misconfigured_topic_fail_at_shutdown() -> None:
     cluster = Cluster(DELETED, DELETED)
     cluster.after_each = lambda: cluster.ended.set() if len(cluster.errors) == 1 else None
     cluster.check.run()
@@ -72,16 +72,16 @@ def test_misconfigured_topic_is_not_read_until_the_process_ends() -> None:
 
 
 def test_unavailable_brokers_do_not_block_readers(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, read = Cluster(AWAY, AWAY), list[None]()
-    cluster.after_each = lambda: None if len(cluster.errors) == 2 else read.append(cluster.check.wait())  # type: ignore[func-returns-value]
+    cluster, reads = Cluster(UNAVAILABLE, UNAVAILABLE), list[None]()
+    cluster.after_each = lambda: None if len(cluster.errors) == 2 else reads.append(cluster.check.wait())  # type: ignore[func-returns-value]
     cluster.check.run()
-    assert len(read) == 2
+    assert len(reads) == 2
     assert cluster.check.problem is None
-    assert [each.message for each in caplog.records] == ["no broker is available; retrying"]
+    assert [record.message for record in caplog.records] == ["no broker is available; retrying"]
 
 
 def test_rejected_topic_settings_exit_the_process() -> None:
-    refused = TopicUnusable("Unable to create topic(s) 'c'")
-    cluster = Cluster(refused)
+    error = TopicUnusable("Unable to create topic(s) 'c'")
+    cluster = Cluster(error)
     cluster.check.run()
-    assert cluster.failures == [refused]
+    assert cluster.failures == [error]

@@ -1,4 +1,4 @@
-"""The workers of `kraal mirror`: configuration of connectors by the leader, and joint exit of processes."""
+"""Tests for the workers of `kraal mirror`: the leader configures the connectors, and all processes exit together."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Worker:
             raise self.refusals[file.name]
         self.applied.append(file.name)
 
-    def look(self, *, leads: bool) -> list[str]:
+    def check_leadership(self, *, is_leader: bool) -> list[str]:
         """Return the connectors configured by one check."""
-        self.published.publish(replace(LEADER, is_leader=leads))
+        self.published.publish(replace(LEADER, is_leader=is_leader))
         self._leadership.check()
-        done, self.applied = self.applied, []
-        return done
+        configured, self.applied = self.applied, []
+        return configured
 
 
 @pytest.fixture
@@ -58,7 +58,9 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> None:
-    assert [worker.look(leads=each) for each in (False, True, True, False, True)] == [
+    assert [
+        worker.check_leadership(is_leader=is_leader) for is_leader in (False, True, True, False, True)
+    ] == [
         [],
         [*CONFIGS],
         [],
@@ -69,17 +71,17 @@ def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> No
 
 def test_retriable_error_is_retried(worker: Worker) -> None:
     worker.refusals["Source"] = RetryableConflict("a rebalance")
-    assert worker.look(leads=True) == ["Heartbeat"]
+    assert worker.check_leadership(is_leader=True) == ["Heartbeat"]
     del worker.refusals["Source"]
-    assert worker.look(leads=True) == [*CONFIGS]
-    assert worker.look(leads=True) == []
+    assert worker.check_leadership(is_leader=True) == [*CONFIGS]
+    assert worker.check_leadership(is_leader=True) == []
 
 
 def test_bad_request_is_logged_and_not_retried(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     worker.refusals["Source"] = BadRequest("topics: no")
-    assert worker.look(leads=True) == ["Heartbeat"]
+    assert worker.check_leadership(is_leader=True) == ["Heartbeat"]
     assert "Failed to configure connector Source: topics: no" in caplog.text
-    assert worker.look(leads=True) == []
+    assert worker.check_leadership(is_leader=True) == []
 
 
 def test_mirror_maker_jars_form_one_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,22 +90,24 @@ def test_mirror_maker_jars_form_one_plugin(tmp_path: Path, monkeypatch: pytest.M
         jar.write_text(jar.name)
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(mirror, "ensure", lambda _: jars)
-    place = mirror_plugins()
-    assert mirror_plugins() == place
-    files = [path for path in place.rglob("*") if path.is_file()]
-    assert {path.parent for path in files} == {place / "connect-mirror"}
+    plugin_path = mirror_plugins()
+    assert mirror_plugins() == plugin_path
+    files = [path for path in plugin_path.rglob("*") if path.is_file()]
+    assert {path.parent for path in files} == {plugin_path / "connect-mirror"}
     assert sorted(path.name for path in files) == ["client-1.jar", "mirror-1.jar"]
 
 
 @pytest.fixture
 def _handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers_before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
-    for number, handler in before.items():
+    for number, handler in handlers_before.items():
         signal.signal(number, handler)
 
 
-UNTIL_TOLD = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {}; signal.pause()"
+WAIT_FOR_SIGTERM = (
+    "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {}; signal.pause()"
+)
 
 
 def python_command(code: str) -> list[str]:
@@ -114,19 +118,19 @@ def python_command(code: str) -> list[str]:
 def test_all_processes_stop_after_the_first_exit(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
-    waits = python_command(UNTIL_TOLD.format(f"open({str(ready)!r}, 'w').write('x')"))
-    fails = python_command(f"open({str(ready)!r}).read(); raise SystemExit(4)")
-    assert run_processes([waits, fails]) == 4
+    waiting_command = python_command(WAIT_FOR_SIGTERM.format(f"open({str(ready)!r}, 'w').write('x')"))
+    failing_command = python_command(f"open({str(ready)!r}).read(); raise SystemExit(4)")
+    assert run_processes([waiting_command, failing_command]) == 4
 
 
 @pytest.mark.usefixtures("_handlers")
 def test_signal_is_forwarded_and_clean_exit_is_success() -> None:
-    tell = f"import os; os.kill({os.getpid()}, signal.SIGINT)"
-    assert run_processes([python_command(UNTIL_TOLD.format(tell))]) == 0
+    send_sigint = f"import os; os.kill({os.getpid()}, signal.SIGINT)"
+    assert run_processes([python_command(WAIT_FOR_SIGTERM.format(send_sigint))]) == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "error"),
     [
         (["east"], "Unexpected argument 'east'; target clusters follow --clusters."),
         (["--clusters", "a", "--flow", "a->b"], "--flow cannot be combined with --clusters."),
@@ -135,11 +139,11 @@ def test_signal_is_forwarded_and_clean_exit_is_success() -> None:
     ],
 )
 def test_invalid_arguments_are_reported(
-    arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.cli.start_errors.log_to_stderr", lambda _: None)
     file = tmp_path / "mm2.properties"
     file.write_text("clusters=a,b\n")
     result = CliRunner().invoke(main, ["mirror", str(file), *arguments])
     assert result.exit_code in {1, 2}
-    assert why in result.stderr
+    assert error in result.stderr

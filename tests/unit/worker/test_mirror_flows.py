@@ -1,4 +1,4 @@
-"""Flows and configs derived from MirrorMaker's properties file, compared with MirrorMaker."""
+"""Tests for the flows and configs derived from MirrorMaker's properties file, compared with MirrorMaker."""
 
 from __future__ import annotations
 

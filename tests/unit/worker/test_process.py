@@ -1,4 +1,4 @@
-"""A worker process with the REST settings of its file, over real sockets; only Spark and Kafka are fakes."""
+"""Tests for a worker process with the REST settings of its file, over real sockets but without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ROOT = make_authority("root")
 SERVER = ROOT.issue_certificate("server", address="127.0.0.1")
 ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
-LETTERS = "/connectors/{connector}/dead-letters"
+DEAD_LETTERS_PATH = "/connectors/{connector}/dead-letters"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -56,21 +56,23 @@ class Standalone(StandaloneProcess):
         return "cluster"
 
 
-def properties(at: Path, **extra: str) -> dict[str, str]:
-    (at / "users").write_text("ann=secret")
-    (at / "jaas.conf").write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{at}/users"; }};')
+def properties(folder: Path, **extra: str) -> dict[str, str]:
+    (folder / "users").write_text("ann=secret")
+    (folder / "jaas.conf").write_text(
+        f'KafkaConnect {{ PropertyFileLoginModule required file="{folder}/users"; }};'
+    )
     return {
         "bootstrap.servers": "127.0.0.1:1",
         "key.converter": STRING,
         "value.converter": STRING,
-        "offset.storage.file.filename": str(at / "offsets"),
+        "offset.storage.file.filename": str(folder / "offsets"),
         "listeners": "http://127.0.0.1:0,https://127.0.0.1:0",
         "admin.listeners": "https://127.0.0.1:0,http://127.0.0.1:0",
         "rest.advertised.listener": "https",
-        "ssl.keystore.location": str(SERVER.key_store(at / "me.p12")),
+        "ssl.keystore.location": str(SERVER.key_store(folder / "me.p12")),
         "ssl.keystore.password": PASSWORD,
         "rest.extension.classes": "BasicAuthSecurityRestExtension",
-        "java.security.auth.login.config": str(at / "jaas.conf"),
+        "java.security.auth.login.config": str(folder / "jaas.conf"),
         "access.control.allow.origin": "http://ui.example.com",
         "response.http.headers.config": "set X-Frame-Options: DENY",
         **{name.replace("__", "."): value for name, value in extra.items()},
@@ -79,7 +81,7 @@ def properties(at: Path, **extra: str) -> dict[str, str]:
 
 @contextmanager
 def run_worker(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
-    process = Standalone(parse_standalone(raw), {each: read_connector_file(each) for each in files})
+    process = Standalone(parse_standalone(raw), {file: read_connector_file(file) for file in files})
     thread = threading.Thread(target=process.run)
     thread.start()
     try:
@@ -91,7 +93,7 @@ def run_worker(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A complete response."""
 
     status: int
@@ -99,7 +101,7 @@ class Answer:
     body: bytes
 
 
-def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
+def get(port: int, path: str, *, https: bool, **headers: str) -> Response:
     context = ssl.create_default_context(cadata=ROOT.pem)
     client = (
         http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
@@ -107,8 +109,8 @@ def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
         else http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     )
     client.request("GET", path, headers=headers)
-    answer = client.getresponse()
-    copy = Answer(answer.status, answer.headers, answer.read())
+    response = client.getresponse()
+    copy = Response(response.status, response.headers, response.read())
     client.close()
     return copy
 
@@ -116,31 +118,31 @@ def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
 def test_listeners_passwords_and_headers_match_the_worker_file(tmp_path: Path) -> None:
     with run_worker(properties(tmp_path)) as process:
         bound = process._server.bound_listeners
-        assert [(each.https, each.admin) for each in bound] == [
+        assert [(listener.https, listener.admin) for listener in bound] == [
             (False, False),
             (True, False),
             (True, True),
             (False, True),
         ]
         assert process.config.advertised_url == f"https://127.0.0.1:{bound[1].port}/"
-        for each in bound:
-            stranger = get(each.port, "/connectors", https=each.https)
-            assert (stranger.status, stranger.headers["X-Frame-Options"]) == (401, "DENY")
-            answer = get(each.port, "/connectors", https=each.https, Authorization=ANN)
-            assert answer.status == (404 if each.admin else 200)
-            assert answer.headers["X-Frame-Options"] == "DENY"
-            assert answer.headers["Vary"] == (None if each.admin else "Origin")
+        for listener in bound:
+            unauthorized = get(listener.port, "/connectors", https=listener.https)
+            assert (unauthorized.status, unauthorized.headers["X-Frame-Options"]) == (401, "DENY")
+            response = get(listener.port, "/connectors", https=listener.https, Authorization=ANN)
+            assert response.status == (404 if listener.admin else 200)
+            assert response.headers["X-Frame-Options"] == "DENY"
+            assert response.headers["Vary"] == (None if listener.admin else "Origin")
         document = get(bound[0].port, "/openapi.json", https=False, Authorization=ANN)
-        described = json.loads(document.body)
-        assert described["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
-        assert LETTERS in described["paths"]
+        spec = json.loads(document.body)
+        assert spec["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
+        assert DEAD_LETTERS_PATH in spec["paths"]
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
 
 
 def test_event_streams_require_the_password_and_do_not_delay_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # If the stop waits for open streams, it times out and `running` fails.
+    # If the shutdown waited for open streams, it would time out and `run_worker` would fail.
     defaults = HttpServer.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "graceful_s", 60)
@@ -149,8 +151,8 @@ def test_event_streams_require_the_password_and_do_not_delay_shutdown(
         port = process._server.bound_listeners[1].port
         client = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
         client.request("GET", "/changes")
-        stranger = client.getresponse()
-        assert (stranger.status, stranger.read()[:17]) == (401, b'{"error_code":401')
+        unauthorized = client.getresponse()
+        assert (unauthorized.status, unauthorized.read()[:17]) == (401, b'{"error_code":401')
         client.request("GET", "/changes", headers={"Authorization": ANN})
         stream = client.getresponse()
         assert (stream.status, stream.headers["X-Frame-Options"]) == (200, "DENY")
@@ -169,12 +171,12 @@ def test_main_listeners_serve_admin_without_admin_listeners(tmp_path: Path) -> N
     with run_worker({**raw, "admin.listeners": " ", "rest.dead.letters.enabled": "false"}) as process:
         assert process._settings().has_separate_admin
         (main,) = process._server.bound_listeners
-        assert LETTERS not in json.loads(get(main.port, "/openapi.json", https=False).body)["paths"]
+        assert DEAD_LETTERS_PATH not in json.loads(get(main.port, "/openapi.json", https=False).body)["paths"]
         assert get(main.port, "/admin/loggers", https=False).status == 404
 
 
 def test_admin_port_in_use_is_reported(tmp_path: Path) -> None:
-    raw = properties(tmp_path)  # once, because the first process may still be reading its key store
+    raw = properties(tmp_path)  # created once, because the first process may still be reading its key store
     with run_worker(raw) as process:
         port = process._server.bound_listeners[-1].port
         with pytest.raises(KraalError, match=f"Cannot listen on 127.0.0.1:{port}: the port is in use"):
@@ -187,19 +189,19 @@ def test_herder_deaths_during_startup_do_not_stop_the_worker(
     died: list[type] = []
     started = threading.Event()
 
-    def fragile(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
-        """Kill one herder at each kind of message, alternating before and after handling it."""
+    def ask_with_deaths(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
+        """Kill the herder at each first message of a type, alternately before and after handling the message."""
         if type(message) in died:
-            answer = ask(address, message, timeout_s=timeout_s)
+            response = ask(address, message, timeout_s=timeout_s)
             if type(message) is StartupDone:
                 started.set()
-            return answer
+            return response
         died.append(type(message))
         if len(died) % 2 == 0:
             ask(address, message, timeout_s=timeout_s)
         raise ActorDied("the herder died")
 
-    monkeypatch.setattr(standalone, "ask", fragile)
+    monkeypatch.setattr(standalone, "ask", ask_with_deaths)
     monkeypatch.setattr(standalone, "HERDER_RETRY_S", 0.0)
     raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
     del raw["rest.extension.classes"]
@@ -228,10 +230,10 @@ def test_existing_objects_are_frozen_once_spark_is_up() -> None:
     assert gc.get_freeze_count() == 0
     try:
         freeze_live_objects(EngineReady())
-        frozen = gc.get_freeze_count()
+        frozen_count = gc.get_freeze_count()
         later: list[list[int]] = [[] for _ in range(1000)]
         freeze_live_objects(EngineReady())
-        assert 0 < gc.get_freeze_count() <= frozen
+        assert 0 < gc.get_freeze_count() <= frozen_count
         assert len(later) == 1000
     finally:
         gc.unfreeze()

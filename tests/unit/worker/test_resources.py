@@ -1,4 +1,4 @@
-"""The limit of open files and the garbage collection thresholds of a worker."""
+"""Tests for the limit of open files and the garbage collection thresholds of a worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNLIMITED = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "reached"),
+    ("soft", "hard", "expected"),
     [
         (1024, 4096, 4096),
         (1024, MAX_OPEN_FILES + 1, MAX_OPEN_FILES),
@@ -30,36 +30,38 @@ UNLIMITED = resource.RLIM_INFINITY
     ],
 )
 def test_soft_limit_is_raised_to_the_hard_limit(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, reached: int
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, expected: int
 ) -> None:
     limits = [(soft, hard)]
     monkeypatch.setattr("kraal.worker.resources.resource.getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr("kraal.worker.resources.resource.setrlimit", lambda _, wanted: limits.append(wanted))
+    monkeypatch.setattr(
+        "kraal.worker.resources.resource.setrlimit", lambda _, new_limits: limits.append(new_limits)
+    )
     raise_open_files_limit()
-    assert (open_files_limit(soft, hard), limits[-1]) == (reached, (reached, hard))
+    assert (open_files_limit(soft, hard), limits[-1]) == (expected, (expected, hard))
 
 
 def test_gc_threshold_exceeds_the_objects_of_a_response() -> None:
-    collected: list[int] = []
+    generations: list[int] = []
 
-    def note(phase: str, details: dict[str, Any]) -> None:
+    def record_collection(phase: str, details: dict[str, Any]) -> None:
         if phase == "start":
-            collected.append(details["generation"])
+            generations.append(details["generation"])
 
-    def collections() -> int:
-        collected.clear()
+    def count_collections() -> int:
+        generations.clear()
         assert len([[number] for number in range(YOUNG_OBJECTS // 2)]) == YOUNG_OBJECTS // 2
-        return len(collected)
+        return len(generations)
 
-    before = gc.get_threshold()
-    gc.callbacks.append(note)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(record_collection)
     try:
         gc.set_threshold(700, 10, 10)
-        often = collections()
+        default_count = count_collections()
         reduce_garbage_collections()
         gc.collect()
-        assert (collections(), gc.get_threshold()[1:]) == (0, (10, 10))
-        assert often >= YOUNG_OBJECTS // 2 // 700
+        assert (count_collections(), gc.get_threshold()[1:]) == (0, (10, 10))
+        assert default_count >= YOUNG_OBJECTS // 2 // 700
     finally:
-        gc.callbacks.remove(note)
-        gc.set_threshold(*before)
+        gc.callbacks.remove(record_collection)
+        gc.set_threshold(*thresholds)

@@ -1,4 +1,4 @@
-"""A worker whose shutdown hangs in a library exits with its stacks."""
+"""Tests that a worker whose shutdown hangs in a library prints its stacks and exits."""
 
 from __future__ import annotations
 
@@ -26,35 +26,40 @@ from tests.unit.worker.test_process import Standalone, properties
 process.SHUTDOWN_GRACE_S = process.CLOSE_TIMEOUT_S = process.FORCED_EXIT_DELAY_S = {bound_s} / 3
 watchdog.REPEATED_SIGNAL_S = 0.0
 
-def the_culprit():
+def hang_in_library():
     print("hangs", flush=True)
-    {culprit}
+    {statement}
 
 class Hanging(Standalone):
-    def {where}(self, *args):
-        the_culprit()
-        super().{where}(*args)
+    def {method}(self, *args):
+        hang_in_library()
+        super().{method}(*args)
 
 log_to_stderr()
 raw = properties(Path(sys.argv[1]), listeners="http://127.0.0.1:0", rest__advertised__listener="http")
 del raw["rest.extension.classes"], raw["admin.listeners"]
-made = Hanging(parse_standalone({{**raw, "task.shutdown.graceful.timeout.ms": "1"}}), {{}})
-made.end_on_signals()
-code = made.run()
+worker_process = Hanging(parse_standalone({{**raw, "task.shutdown.graceful.timeout.ms": "1"}}), {{}})
+worker_process.end_on_signals()
+code = worker_process.run()
 print("ended", flush=True)
 raise SystemExit(code)
 """
-LETS_GO = "threading.Event().wait()"
-HOLDS_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(1000)"
+RELEASES_GIL = "threading.Event().wait()"
+HOLDS_GIL = "ctypes.PyDLL(None).sleep(1000)"
 
 
 @contextmanager
 def worker(
-    tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_on_started"
+    tmp_path: Path,
+    *,
+    bound_s: float,
+    statement: str,
+    method: str = "_shut_down",
+    started: str = "_on_started",
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a worker process whose shutdown times out after the given number of seconds."""
-    script = WORKER.format(bound_s=bound_s, culprit=culprit, where=where)
-    if started != where:
+    script = WORKER.format(bound_s=bound_s, statement=statement, method=method)
+    if started != method:
         script = script.replace(
             "log_to_stderr()",
             "Hanging._on_started = lambda self, assembly: print('runs', flush=True)\nlog_to_stderr()",
@@ -78,46 +83,49 @@ def wait_for_exit(worker_process: subprocess.Popen[str]) -> str:
     return worker_process.communicate(timeout=60)[1]
 
 
-@pytest.mark.one_a_day("where")
+@pytest.mark.one_a_day("method")
 @pytest.mark.parametrize(
-    "where",
-    [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_on_started", id="before its shutdown")],
+    "method",
+    [
+        pytest.param("_shut_down", id="hangs during shutdown"),
+        pytest.param("_on_started", id="hangs before shutdown"),
+    ],
 )
-def test_hanging_shutdown_exits_with_stacks_and_a_distinct_code(tmp_path: Path, where: str) -> None:
-    with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as worker_process:
+def test_hanging_shutdown_exits_with_stacks_and_a_distinct_code(tmp_path: Path, method: str) -> None:
+    with worker(tmp_path, bound_s=1.0, statement=RELEASES_GIL, method=method) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE == 5
     assert "CRITICAL" in output
-    assert "the shutdown timed out after 1.001 s: the process exits with code 5" in output
-    assert "in the_culprit" in output
+    assert "Exiting with code 5: the shutdown timed out after 1.001 s" in output
+    assert "in hang_in_library" in output
 
 
 def test_shutdown_holding_the_gil_exits_with_stacks(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=3.0, culprit=HOLDS_THE_INTERPRETER) as worker_process:
+    with worker(tmp_path, bound_s=3.0, statement=HOLDS_GIL) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)
-    assert worker_process.returncode == 1, "the exit code of faulthandler"
-    assert "in the_culprit" in output
+    assert worker_process.returncode == 1, "faulthandler exits with code 1"
+    assert "in hang_in_library" in output
     assert "the process exits" not in output
 
 
 @pytest.mark.one_a_day("second")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_second_signal_exits_immediately(tmp_path: Path, second: signal.Signals) -> None:
-    with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as worker_process:
+    with worker(tmp_path, bound_s=3000.0, statement=RELEASES_GIL) as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
         assert worker_process.stdout.readline() == "hangs\n"
         worker_process.send_signal(second)
         output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE
-    assert "received a second signal during the shutdown: the process exits with code 5" in output
-    assert "in the_culprit" in output
+    assert "Exiting with code 5: received a second signal during the shutdown" in output
+    assert "in hang_in_library" in output
 
 
 def test_timely_shutdown_is_not_killed(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=60.0, culprit="pass") as worker_process:
+    with worker(tmp_path, bound_s=60.0, statement="pass") as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)

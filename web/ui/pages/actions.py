@@ -32,18 +32,18 @@ from web.ui.views.commands import (
     unique_names,
     unmatched_error,
 )
-from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, filter_by_name, parse_choice
+from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, filter_rows, parse_choice
 from web.ui.views.copy_as import Request, join_copies, limit_copies
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
 _MATCHING: Final = "matching"
-"""Parameter with a list's query; the action then applies to all matching connectors instead of named ones."""
+"""Parameter with a list's query; the action then applies to all matching connectors instead of the named connectors."""
 _LIST_KEYS: Final = ("state", "type", "q", "sort", "page", "worker")
 _MAX_TASK_DIGITS: Final = 9
 _MAX_COPIES: Final = 50
-"""Equals the number of rows on a page of the list."""
+"""Maximum number of copied requests; equals the number of rows on a page of the list."""
 
 
 @page("/confirm", "pages/confirm.html", parts={"dialog": "parts/confirm.html"}, nav="connectors")
@@ -64,15 +64,17 @@ async def _confirm(visit: Visit) -> Model:
     return _confirmation_model(visit, question, requests, fields)
 
 
-async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *, lost: str = "") -> Model:
+async def _confirm_all(
+    visit: Visit, action: Action, filtered: str, back: str, *, stale_reason: str = ""
+) -> Model:
     """Confirm an action on all matching connectors, which the form lists by name.
 
-    `lost` is the reason why the user must confirm again, if any.
+    `stale_reason` is the reason why an earlier confirmation is stale and the user must confirm again, if any.
     """
     choice = _parse_filter(filtered)
     matches = await _fetch_matching_names(visit, choice)
     if not matches:
-        raise Conflict(lost) if lost else BadRequest("No connector matches.")
+        raise Conflict(stale_reason) if stale_reason else BadRequest("No connector matches.")
     names = _validate_names(matches)
     question = confirmation(action, await _fetch_subjects(visit, names))
     scope = (
@@ -87,20 +89,20 @@ async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *
             [build_request(action, name) for name in names],
             {"name": names, "action": [action], _MATCHING: [filtered], "back": [back]},
         ),
-        "lost": lost,
-        "status_code": int(HTTPStatus.CONFLICT if lost else HTTPStatus.OK),
+        "stale_reason": stale_reason,
+        "status_code": int(HTTPStatus.CONFLICT if stale_reason else HTTPStatus.OK),
     }
 
 
 async def _fetch_matching_names(visit: Visit, choice: Choice) -> list[str]:
-    return [row.name for row in filter_by_name(await fetch_rows(visit), choice)]
+    return [row.name for row in filter_rows(await fetch_rows(visit), choice)]
 
 
 def _parse_filter(query: str) -> Choice:
     """Parse a list's query. Raises BadRequest for an unknown filter, which would match all connectors."""
     pairs = dict(parse_qsl(query))
     if unknown := sorted(pairs.keys() - set(_LIST_KEYS)):
-        raise BadRequest(f"The list has no filter {unknown[0]!r}; it has {', '.join(_LIST_KEYS)}.")
+        raise BadRequest(f"Unknown filter {unknown[0]!r}; valid filters are {', '.join(_LIST_KEYS)}.")
     return parse_choice(pairs)
 
 
@@ -117,12 +119,12 @@ def _confirmation_model(
         "copies": limit_copies(
             join_copies([visit.curl(each) for each in requests[:_MAX_COPIES]]), len(requests), _MAX_COPIES
         ),
-        "lost": "",
+        "stale_reason": "",
     }
 
 
 async def _fetch_subjects(visit: Visit, names: list[str]) -> list[Subject]:
-    """Return the connectors with their statuses, or only their names if they have none."""
+    """Return the connectors with their statuses; a connector without a status has only a name."""
     if len(names) == 1:
         return [parse_subject(dict(await connector_status(visit.source, visit.caller, names[0])), names[0])]
     statuses = await get_expanded(visit.source, visit.caller, "status")
@@ -153,9 +155,11 @@ async def _perform_action(visit: Visit) -> Model | Response:
         return _redirect(visit, "Restart task", names, results, values.get("back", ""))
     bulk_action = _parse_action(action_name)
     if filtered := values.get(_MATCHING, ""):
-        lost = unmatched_error(names, await _fetch_matching_names(visit, _parse_filter(filtered)))
-        if lost:
-            return await _confirm_all(visit, bulk_action, filtered, values.get("back", ""), lost=lost)
+        stale_reason = unmatched_error(names, await _fetch_matching_names(visit, _parse_filter(filtered)))
+        if stale_reason:
+            return await _confirm_all(
+                visit, bulk_action, filtered, values.get("back", ""), stale_reason=stale_reason
+            )
     expected = confirmation(bulk_action, [Subject(name=name) for name in names]).must_type
     if expected and values.get("typed", "").strip() != expected:
         raise BadRequest(f"Nothing was done; to confirm, type the number of connectors, {expected}.")
@@ -206,7 +210,7 @@ def _validate_names(values: list[str]) -> list[str]:
         raise BadRequest("Select at least one connector.")
     if len(names) > MAX_BULK_CONNECTORS:
         raise BadRequest(
-            f"Select at most {MAX_BULK_CONNECTORS:,} connectors at once; these are {len(names):,}."
+            f"Select at most {MAX_BULK_CONNECTORS:,} connectors at once; {len(names):,} are selected."
         )
     return names
 
@@ -214,7 +218,7 @@ def _validate_names(values: list[str]) -> list[str]:
 def _parse_action(text: str) -> Action:
     action = parse_action(text)
     if action is None:
-        raise BadRequest(f"There is no action {text!r}; there are {', '.join(Action)}.")
+        raise BadRequest(f"Unknown action {text!r}; valid actions are {', '.join(Action)}.")
     return action
 
 

@@ -36,7 +36,7 @@ _SECRETS_TIMEOUT_S: Final = 2.0
     nav="connectors",
 )
 async def _overview(visit: Visit) -> Model:
-    """Show the connector; its requests run concurrently."""
+    """Show the connector. The REST requests run concurrently."""
     optional = {"supervision": visit.features.supervision, "progress": visit.features.progress}
     parts = tuple(part for part, is_available in optional.items() if is_available)
     status, config, topics = await asyncio.gather(
@@ -57,8 +57,8 @@ async def _overview(visit: Visit) -> Model:
 async def _build_yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Snippet]:
     """Return the connector as YAML; empty if the worker does not list the secret keys in time."""
     try:
-        declaring = fetch_secret_keys(visit.source, visit.caller, config)
-        declared = await asyncio.wait_for(declaring, _SECRETS_TIMEOUT_S)
+        secret_keys = fetch_secret_keys(visit.source, visit.caller, config)
+        declared = await asyncio.wait_for(secret_keys, _SECRETS_TIMEOUT_S)
     except (SourceUnavailable, TimeoutError):
         return []
     state = parse_initial_state(dict(status))
@@ -72,9 +72,9 @@ async def _trace(visit: Visit) -> Model | Response:
         visit.name, await connector_status(visit.source, visit.caller, visit.name)
     )
     task_text = visit.text("task")
-    matches = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == task_text]
+    matches = [entry for entry in (status.connector, *status.tasks) if _task_text(entry.task) == task_text]
     if not matches or not matches[0].trace:
-        raise NotFound("There is no trace, because the instance is no longer failed.")
+        raise NotFound("There is no trace, because the instance is not FAILED.")
     return PlainTextResponse(printable(matches[0].trace, keep="\n\t").encode("utf-8", "replace"))
 
 
@@ -96,7 +96,10 @@ def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
 
 
 async def fetch_frame(visit: Visit, tab: str) -> Model:
-    """Return the frame for a page that has not requested the connector's status; request it if needed."""
+    """Return the frame for a page that does not fetch the connector's status itself.
+
+    Fetches the status only if the frame needs it.
+    """
     if not visit.features.dead_letters:
         return connector_frame(visit, tab)
     return connector_frame(visit, tab, letters=may_have_dead_letters(await _get_optional(visit, "status")))

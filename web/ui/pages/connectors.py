@@ -14,13 +14,13 @@ from web.ui.sources.plugin_keys import fetch_secret_keys
 from web.ui.sources.requests import expand_query, get_expanded, get_map
 from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import parse_config
-from web.ui.views.connectors import Row, build_rows, filter_by_name, listing, parse_choice
+from web.ui.views.connectors import Row, build_rows, filter_rows, listing, parse_choice
 from web.ui.views.copy_as import Snippet, connector_yaml, join_as_file, limit_copies
 from web.ui.views.down_parts import DownPart, down_parts
 from web.ui.views.json_values import mapping
 
 _TIMEOUT_S: Final = 2.0
-"""Shorter than the timeout of `GET /health` for a hanging herder, because pages must not wait that long."""
+"""Timeout of `GET /health`. With a hanging herder, the worker responds later than pages should wait."""
 
 
 async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
@@ -58,7 +58,7 @@ async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
 
 
 MAX_CONNECTORS: Final = 200
-"""Maximum number of connectors in a file; each takes the worker about a millisecond."""
+"""Maximum number of connectors in a file; the worker needs about a millisecond for each connector."""
 
 
 @page("/yaml", "parts/yaml.html", nav="connectors")
@@ -66,7 +66,7 @@ async def _yaml(visit: Visit) -> Model:
     """Show the configs of all connectors that match the list's filters."""
     choice = parse_choice(visit.request.query_params)
     rows, infos = await asyncio.gather(fetch_rows(visit), get_expanded(visit.source, visit.caller, "info"))
-    matches, commands = filter_by_name(rows, choice), visit.curl_copies()
+    matches, commands = filter_rows(rows, choice), visit.curl_copies()
     once = DeduplicatingSource(visit.source)
 
     async def copy_connector(row: Row) -> Snippet:
@@ -78,7 +78,7 @@ async def _yaml(visit: Visit) -> Model:
     copies = await asyncio.gather(
         *(copy_connector(row) for row in matches[:MAX_CONNECTORS] if row.name in infos)
     )
-    file = limit_copies(join_as_file(copies), len(matches), MAX_CONNECTORS, of="connectors")
+    file = limit_copies(join_as_file(copies), len(matches), MAX_CONNECTORS, item_name="connectors")
     return {"choice": choice, "total": len(matches), "copies": file, "curl": commands}
 
 

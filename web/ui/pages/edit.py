@@ -1,4 +1,4 @@
-"""The form to create or edit a connector, as fields or JSON. The worker validates it before any write.
+"""The form to create or edit a connector, as fields or JSON. The worker validates a config before any write.
 
 Saving takes two steps: the first shows the differences, the second writes them. Nothing is written if the stored config
 has changed since the form was rendered; a concurrent write can still occur between this check and the write, because
@@ -232,7 +232,7 @@ async def _save(visit: Visit) -> Model | Response:
 
 
 async def _recreate_model(visit: Visit, posted: PostedConfig, reason: str) -> Model:
-    """Show the form of a deleted connector as that of a new connector, to preserve the input."""
+    """Show the form of a deleted connector as the form of a new connector, to preserve the input."""
     plugin, kind = _plugin_class(posted.config), await _fetch_plugin_type(visit, posted)
     draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_next_view({}, posted))
     verdict = await _validate(visit, draft, posted.config, restore(posted.config, None).errors)
@@ -248,9 +248,9 @@ async def _write(
     try:
         response = await Sender(visit.source, visit.caller).send(request)
     except SourceUnavailable as error:
-        unknown = f"{error} The request may have taken effect; check the connector first."
+        problem = f"{error} The request may have taken effect; check the connector first."
         return _form_model(
-            visit, draft, Verdict(response=verdict.response, problems=(unknown,)), status=error.status
+            visit, draft, Verdict(response=verdict.response, problems=(problem,)), status=error.status
         )
     except RequestRejected as error:
         text = scrub(error.text, config, draft.declared)
@@ -278,7 +278,7 @@ async def _write(
 async def _validate(
     visit: Visit, draft: Draft, config: Config, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Verdict:
-    """Validate a config on the worker, which may take up to 90 s; secrets are removed from its messages."""
+    """Validate a config on the worker, which may take up to 90 s. Secrets are removed from the worker's messages."""
     plugin = _plugin_class(config)
     if draft.posted.problem or not plugin:
         return Verdict(problems=() if draft.posted.problem else (_NO_CLASS,), errors=errors or {})
@@ -322,37 +322,49 @@ def _form_model(
     new_config: Config | None = None,
     status: int = HTTPStatus.OK,
 ) -> Model:
-    """Return the values of the form's page; with `new_config`, the differences that saving would write."""
-    typed, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.response)
-    fixed = (
-        "name" if draft.name else "connector.class" if draft.plugin == typed.get("connector.class") else ""
+    """Return the template values of the form page. `new_config` adds the differences that saving would write."""
+    typed_config, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.response)
+    fixed_key = (
+        "name"
+        if draft.name
+        else "connector.class"
+        if draft.plugin == typed_config.get("connector.class")
+        else ""
     )
-    masked = hide(typed, declared)
+    masked = hide(typed_config, declared)
     changes: list[Difference] | None = None
     if draft.stored is not None and new_config is not None:
         changes = without_unchanged(differences(draft.stored, new_config, declared))
     frame = connector_frame(visit, "config") if draft.name else {}
-    name = draft.name or (typed.get("name") or "")
+    name = draft.name or (typed_config.get("name") or "")
     request = (
         Request(method="PUT", segments=("connectors", name, "config"), body={**masked})
         if draft.name
         else _create_request(draft, name, masked)
     )
     yaml = connector_yaml(
-        name, typed, initial_state=draft.initial_state, initial_offsets=draft.start.body, declared=declared
+        name,
+        typed_config,
+        initial_state=draft.initial_state,
+        initial_offsets=draft.start.body,
+        declared=declared,
     )
     return {
         **frame,
         "draft": draft,
         "name": name,
         "form": build_form(
-            verdict.response, typed, errors=verdict.errors, problems=verdict.problems, fixed={fixed}
+            verdict.response,
+            typed_config,
+            errors=verdict.errors,
+            problems=verdict.problems,
+            fixed={fixed_key},
         ),
         "json": draft.posted.text or None,
         "checked": checked and verdict.is_valid and not draft.start.errors,
         "conflict": conflict,
         "changes": changes,
-        "shown": typed_digest(typed) if changes is not None and not conflict else "",
+        "shown": typed_digest(typed_config) if changes is not None and not conflict else "",
         "states": STATES,
         "copies": [visit.curl(request), yaml],
         "start": None if draft.name or not visit.features.kraal else draft.start,
@@ -400,7 +412,7 @@ def _plugin_class(config: Config) -> str:
 
 
 def _next_view(values: Mapping[str, str], posted: PostedConfig) -> str:
-    """Return the next view of the form: the requested view, or else the submitted one."""
+    """Return the next view of the form: the requested view, otherwise the submitted view."""
     if posted.problem:
         return "json"
     button = values.get("do", "")

@@ -13,10 +13,10 @@ from web.ui.routing import Model, PageRoute, Visit, action, page
 from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
-from web.ui.views.activity.letters import (
+from web.ui.views.activity.dead_letters import (
+    DEFAULT_SHOWN,
     MAX_REPLAYED,
     MAX_SHOWN,
-    SHOWN,
     confirmation,
     describe_replay,
     parse_letters,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @page("/connectors/{connector}/letters", "pages/letters.html", nav="connectors")
 async def _letters(visit: Visit) -> Model:
     """Show the latest dead letters. Reading them is slow, so the page does not refresh automatically."""
-    limit = min(max(visit.number("limit", SHOWN), 1), MAX_SHOWN)
+    limit = min(max(visit.number("limit", DEFAULT_SHOWN), 1), MAX_SHOWN)
     query = (("limit", str(limit)),)
     refusal = ""
     try:
@@ -48,9 +48,9 @@ async def _letters(visit: Visit) -> Model:
         **await fetch_frame(visit, "letters"),
         "letters": parse_letters(response),
         "limit": limit,
-        "most": MAX_SHOWN,
-        "most_replayed": MAX_REPLAYED,
-        "refused": refusal,
+        "max_shown": MAX_SHOWN,
+        "max_replayed": MAX_REPLAYED,
+        "refusal": refusal,
     }
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _NOT_SUPPORTED: Final = (
-    "This worker does not support requests for offsets; Apache Kafka's do since version 3.6."
+    "This worker does not support offset requests, which require Apache Kafka 3.6 or later."
 )
 _EMPTY_ROWS: Final = 2
 _LAGS: Final = (("expand", "lag"),)
@@ -57,19 +57,25 @@ async def _change(visit: Visit) -> Model | Response:
     """Preview the typed offsets, or apply a preview."""
     refuse_if_read_only(visit)
     fields = await visit.form()
-    typed, apply = read_rows(fields), ("do", "apply") in fields
+    typed_offsets, apply = read_rows(fields), ("do", "apply") in fields
     status, response = await _fetch(visit)
     if not can_change(status):
         raise Conflict(STOP_FIRST)
     sink = _is_sink(status)
-    offset_preview = preview(typed, response, sink=sink)
-    if not apply or offset_preview.errors or offset_preview.moved or not offset_preview.changes:
+    offset_preview = preview(typed_offsets, response, sink=sink)
+    if not apply or offset_preview.errors or offset_preview.outdated_partitions or not offset_preview.changes:
         error_status = (
-            HTTPStatus.CONFLICT if offset_preview.moved and apply else HTTPStatus.UNPROCESSABLE_ENTITY
+            HTTPStatus.CONFLICT
+            if offset_preview.outdated_partitions and apply
+            else HTTPStatus.UNPROCESSABLE_ENTITY
         )
-        is_valid = not offset_preview.errors and not (offset_preview.moved and apply)
+        is_valid = not offset_preview.errors and not (offset_preview.outdated_partitions and apply)
         return _preview_model(
-            visit, offset_preview, typed, sink=sink, status=HTTPStatus.OK if is_valid else error_status
+            visit,
+            offset_preview,
+            typed_offsets,
+            sink=sink,
+            status=HTTPStatus.OK if is_valid else error_status,
         )
     request = _patch(visit, offset_preview)
     return await _send(visit, request, "Change offsets")
@@ -86,9 +92,9 @@ async def _confirm_reset(visit: Visit) -> Model:
     refuse_if_read_only(visit)
     status, response = await _fetch(visit)
     table = build_table(response, sink=_is_sink(status))
-    question, _, effects = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
+    question, _, effect = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
     reset_confirmation = Confirmation(
-        question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True
+        question=f"{question}?", effects=(effect,), button="Delete offsets", dangerous=True
     )
     return {
         "confirmation": reset_confirmation,
@@ -138,12 +144,12 @@ def _table_model(visit: Visit, status: Any, response: Any) -> Model:
 
 
 def _preview_model(
-    visit: Visit, offset_preview: Preview, typed: Sequence[TypedOffset], *, sink: bool, status: int
+    visit: Visit, offset_preview: Preview, typed_offsets: Sequence[TypedOffset], *, sink: bool, status: int
 ) -> Model:
     return {
         **connector_frame(visit, "offsets", letters=sink),
         "preview": offset_preview,
-        "typed": [each for each in typed if each.partition in offset_preview.errors],
+        "typed": [each for each in typed_offsets if each.partition in offset_preview.errors],
         "question": change_question(visit.name, offset_preview.changes, sink=sink)
         if offset_preview.changes
         else "",

@@ -1,4 +1,4 @@
-"""The installed plugins; the documentation of one plugin, with an example config."""
+"""Pages for the list of installed plugins, and for one plugin with its documentation and an example config."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _plugin(visit: Visit) -> Model:
 
 
 async def fetch_plugins(visit: Visit) -> list[Any]:
-    """GET all plugins; older Java workers ignore the parameter and list connectors only."""
+    """GET all plugins. Older Java workers ignore `connectorsOnly` and list only connectors."""
     plugins: list[Any] = await get_list(
         visit.source, visit.caller, "connector-plugins", query=(("connectorsOnly", "false"),)
     )

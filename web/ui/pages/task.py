@@ -89,15 +89,15 @@ async def _connector_history(visit: Visit) -> Model:
         {entry.task for entry in full_timeline.entries}, key=lambda task: -1 if task is None else task
     )
     task_text = visit.text("task")
-    chosen = task_text if task_text == _CONNECTOR or _is_task_number(task_text) else ""
+    selected = task_text if task_text == _CONNECTOR or _is_task_number(task_text) else ""
     timeline = (
         full_timeline
-        if not chosen
-        else select_instance(full_timeline, None if chosen == _CONNECTOR else int(chosen))
+        if not selected
+        else select_instance(full_timeline, None if selected == _CONNECTOR else int(selected))
     )
     return {
         **await fetch_frame(visit, "history"),
-        "chosen": chosen,
+        "selected": selected,
         "instances": instances,
         "timeline": timeline,
         "entries": timeline.entries[:_MAX_SHOWN],

@@ -35,7 +35,7 @@ async def _topics(visit: Visit) -> Model:
     return {
         **await fetch_frame(visit, "topics"),
         "topics": parse_topics(response, config, visit.name),
-        "refused": refusal,
+        "refusal": refusal,
     }
 
 

@@ -21,7 +21,7 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Caller of the REST API, which is the browser whose request is being handled."""
+    """Caller of the REST API: the browser whose request is being handled."""
 
     authorization: str | None = field(default=None, repr=False)
     """The browser's `Authorization` header, which a worker's own dashboard forwards."""
@@ -64,7 +64,7 @@ class ApiResponse:
 
     @cached_property
     def value(self) -> Any:
-        """The parsed JSON; None for an empty body. Raises SourceUnavailable if it is not JSON."""
+        """The parsed JSON; None for an empty body. Raises SourceUnavailable if the body is not JSON."""
         if not self.body:
             return None
         try:
@@ -74,13 +74,17 @@ class ApiResponse:
                 "The worker's response is not JSON; check that the URL is that of a Connect worker"
             ) from exc
 
-    def derive(self, compute: Callable[..., T], *others: ApiResponse) -> T:
-        """Return the result of a pure function of this value and others, cached for the same responses."""
+    def derive(self, compute: Callable[..., T], *other_responses: ApiResponse) -> T:
+        """Return the result of a pure function of this value and the values of other responses; cached."""
         cached = self._derived.get(compute)
-        if cached is not None and len(cached[0]) == len(others) and all(map(is_, cached[0], others)):
+        if (
+            cached is not None
+            and len(cached[0]) == len(other_responses)
+            and all(map(is_, cached[0], other_responses))
+        ):
             return cast("T", cached[1])
-        result = compute(self.value, *(each.value for each in others))
-        self._derived[compute] = (others, result)
+        result = compute(self.value, *(each.value for each in other_responses))
+        self._derived[compute] = (other_responses, result)
         return result
 
 
@@ -102,11 +106,11 @@ class Change:
 
     event: ChangeEvent
     kinds: frozenset[str] = frozenset()
-    """Kinds such as `states`, `configs`, `numbers`, `cluster` and `logs`; empty for all."""
+    """Kinds such as `states`, `configs`, `numbers`, `cluster` and `logs`; empty means all kinds."""
     names: tuple[str, ...] | None = None
-    """Connectors that changed; None for all."""
+    """Connectors that changed; None means all connectors."""
     reason: str = ""
-    """Reason of `UNAVAILABLE`."""
+    """Reason for `UNAVAILABLE`."""
     boot: str = ""
     """Id of the worker's process, for `CONNECTED`."""
 

@@ -1,7 +1,7 @@
 """The worker's own REST API, called within the process without a socket.
 
-A request passes through authentication, admission and forwarding to the leader like any other, with the browser's
-`Authorization`, address and scheme, so a page has exactly the permissions of its user.
+Like any other request, a request of the dashboard passes through authentication, admission and forwarding to the
+leader. It has the browser's `Authorization`, address and scheme, so that a page has the permissions of its user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
 _TIMEOUT_S: Final = 100.0
-"""Exceeds the request timeout of a worker (90 s)."""
+"""Timeout of a request; longer than the request timeout of a worker (90 s)."""
 _OK: Final = range(200, 300)
 
 
@@ -60,13 +60,13 @@ class InProcessSource(Source):
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         call = _Call(_build_scope("GET", ("changes",), (), caller, accept=b"text/event-stream"), b"")
-        running = asyncio.create_task(call.run(self._app(("changes",))))
+        call_task = asyncio.create_task(call.run(self._app(("changes",))))
         try:
-            async for change in parse_changes(call.stream(running)):
+            async for change in parse_changes(call.stream(call_task)):
                 yield change
         finally:
             call.disconnected.set()
-            running.cancel()
+            call_task.cancel()
 
     @override
     async def features(self, caller: Caller) -> Features:
@@ -139,7 +139,7 @@ class _Call:
         finally:
             self._has_data.set()
 
-    async def stream(self, running: asyncio.Task[None]) -> AsyncGenerator[bytes]:
+    async def stream(self, call_task: asyncio.Task[None]) -> AsyncGenerator[bytes]:
         """Yield the chunks of the body as they arrive. Raises RequestRejected for an error status."""
         while True:
             await self._has_data.wait()
@@ -148,7 +148,7 @@ class _Call:
                 chunks, self.chunks = self.chunks, []
                 for chunk in chunks:
                     yield chunk
-            if running.done():
+            if call_task.done():
                 if self.status not in _OK:
                     raise parse_refusal(self.status, b"".join(self.chunks), self.retry_after)
                 return

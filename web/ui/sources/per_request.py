@@ -1,4 +1,4 @@
-"""Sources used for a single browser request: one caches responses, one records requests."""
+"""Sources for a single browser request: one deduplicates GET requests, the other records them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from web.ui.views.copy_as import Request
 
 
 class _DelegatingSource(Source):
-    """Delegates requests to a source, which is not closed with it."""
+    """Source that delegates requests to another source; `close` does not close the other source."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -35,11 +35,11 @@ class _DelegatingSource(Source):
 
     @override
     async def close(self) -> None:
-        """No-op."""
+        """No-op: the wrapped source stays open."""
 
 
 class DeduplicatingSource(_DelegatingSource):
-    """Sends each GET request only once, even if it is rejected. Not thread-safe."""
+    """Source that sends each GET request only once, even if it is rejected. Not thread-safe."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -59,21 +59,21 @@ class DeduplicatingSource(_DelegatingSource):
 
 
 class RecordingSource(_DelegatingSource):
-    """Records the GET requests of a page, so that the user can copy them."""
+    """Source that records the GET requests of a page, so that the user can copy them."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._read: dict[Request, None] = {}
+        self._get_requests: dict[Request, None] = {}
 
     @property
-    def read(self) -> list[Request]:
+    def get_requests(self) -> list[Request]:
         """The GET requests in order, without duplicates."""
-        return list(self._read)
+        return list(self._get_requests)
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> ApiResponse:
         if method == "GET":
-            self._read[Request(method=method, segments=segments, query=tuple(query))] = None
+            self._get_requests[Request(method=method, segments=segments, query=tuple(query))] = None
         return await super().ask(method, *segments, query=query, body=body, caller=caller)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kraal.config.named_plugins import NamedPlugin, keys_below, named_plugins
+from kraal.config.named_plugins import NamedPlugin, named_plugins, select_plugin_keys
 from kraal.core.ids import Config
 from web.ui.sources.api import Caller, RequestRejected, Source
 from web.ui.views.config import password_keys
@@ -26,7 +26,7 @@ async def fetch_secret_keys(source: Source, caller: Caller, config: Config) -> f
         except RequestRejected as error:
             if error.is_unknown_endpoint:
                 return frozenset()
-            return keys_below(plugin.prefix, config, plugins)
+            return select_plugin_keys(plugin.prefix, config, plugins)
         return password_keys(response.value, plugin.prefix)
 
     return frozenset[str]().union(*await asyncio.gather(*map(secret_keys, plugins)))

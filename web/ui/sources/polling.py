@@ -29,7 +29,7 @@ async def poll_changes(
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return a change with the connectors whose statuses differ, None if there are none. Pure."""
+    """Return a change with the connectors whose statuses differ, or None if no statuses differ. Pure."""
     if before == after:
         return None
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

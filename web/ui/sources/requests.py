@@ -29,15 +29,17 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
 
 
 def expand_query(part: str) -> Query:
-    """Return the query for a part of all connectors; it requests shortened traces, which Java workers ignore."""
+    """Return the query for a part of all connectors. It requests shortened traces; Java workers ignore this."""
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
 async def get_expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
-    """GET one part of all connectors by name: `status`, `info` or `progress`."""
+    """GET one part (`status`, `info` or `progress`) of all connectors; return it by connector name."""
     parts_by_name = await get_map(source, caller, "connectors", query=expand_query(part))
     return {
-        name: each[part] for name, each in parts_by_name.items() if isinstance(each, Mapping) and part in each
+        name: parts[part]
+        for name, parts in parts_by_name.items()
+        if isinstance(parts, Mapping) and part in parts
     }
 
 

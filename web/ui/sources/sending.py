@@ -1,4 +1,4 @@
-"""Sends the requests of an action, with retries during rebalances and one time limit for all of them."""
+"""Sends the requests of an action, with retries during rebalances. All requests share one time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONFLICT: Final = 409
 
 
 class Sender:
-    """Sends the requests of one action; retries rejected requests until `timeout_s` after the first request."""
+    """Sender of the requests of one action. It retries requests until `timeout_s` after the first request."""
 
     def __init__(self, source: Source, caller: Caller, *, timeout_s: float = RETRY_TIMEOUT_S) -> None:
         self._source = source
@@ -64,14 +64,16 @@ class Sender:
     async def results(
         self, requests: Sequence[tuple[str, Request, Callable[[int, Json], Result]]]
     ) -> tuple[Result, ...]:
-        """Send requests, a few of them concurrently, and return their results in order."""
+        """Send requests with limited concurrency, and return their results in order."""
         limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def one(name: str, request: Request, parse_result: Callable[[int, Json], Result]) -> Result:
+        async def send_one(
+            name: str, request: Request, parse_result: Callable[[int, Json], Result]
+        ) -> Result:
             async with limit:
                 return await self.result(name, request, parse_result)
 
-        return tuple(await asyncio.gather(*(one(*each) for each in requests)))
+        return tuple(await asyncio.gather(*(send_one(*each) for each in requests)))
 
     def _timeout_text(self) -> str:
         return (

@@ -18,12 +18,12 @@ _SHARED: Final = frozenset({("connectors",), ("admin", "assignments"), ("connect
 
 
 class SharedSource(Source):
-    """Wraps a source. With `keep_s`, shared responses are cached for that long unless something changes."""
+    """Source shared by all browsers. Responses to `_SHARED` paths are cached for `keep_s` unless something changes."""
 
     def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
         self._source = source
         self._cache = ResponseCache(keep_s=keep_s)
-        self._watch = ChangeWatcher(source, self._on_change, on_idle=self._cache.clear)
+        self._watcher = ChangeWatcher(source, self._on_change, on_idle=self._cache.clear)
 
     @override
     async def ask(
@@ -42,7 +42,7 @@ class SharedSource(Source):
 
     @override
     def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        return self._watch.listen(caller)
+        return self._watcher.listen(caller)
 
     @override
     async def features(self, caller: Caller) -> Features:
@@ -51,15 +51,15 @@ class SharedSource(Source):
     @property
     def listeners(self) -> int:
         """Number of listening browsers."""
-        return self._watch.listeners
+        return self._watcher.listeners
 
     async def close_streams(self) -> None:
         """Close the streams of all browsers; new streams are closed immediately."""
-        await self._watch.close()
+        await self._watcher.close()
 
     @override
     async def close(self) -> None:
-        await self._watch.close()
+        await self._watcher.close()
         await self._source.close()
 
     def _on_change(self, _change: Change) -> None:

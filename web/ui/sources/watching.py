@@ -24,7 +24,7 @@ def _noop() -> None:
 
 
 class ChangeWatcher:
-    """Distributes the changes of a source to listeners. Not thread-safe; used only on the event loop."""
+    """Watcher that distributes the changes of a source to listeners. Not thread-safe; used only on the event loop."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@
     if (selector) document.querySelectorAll(selector).forEach(refresh);
   }
 
-  const outdated = new Set(); // ids of parts that changed while a request for them was pending
+  const outdated = new Set(); // ids of parts that changed while a request for the part was pending
 
   function refresh(part) {
     if (part.matches(".htmx-request")) outdated.add(part.id);
@@ -45,34 +45,34 @@
     if (part) htmx.trigger(part, "kraal:refresh");
   });
 
-  function everyKind() {
+  function allKinds() {
     const parts = [...document.querySelectorAll("[data-live]")];
     return parts.flatMap((part) => part.dataset.live.split(" "));
   }
 
-  function concerns(names) {
+  function affectsPage(names) {
     const connector = body.dataset.connector;
     return names === null || connector === undefined || names.includes(connector);
   }
 
   const handlers = {
     hello: () => {
-      if (awaySince) back();
-      changed(everyKind());
+      if (awaySince) hideAway();
+      changed(allKinds());
     },
     changed: (data) => {
       const { kinds, names } = JSON.parse(data);
-      if (awaySince) back();
-      if (concerns(names)) changed(kinds.length ? kinds : everyKind());
+      if (awaySince) hideAway();
+      if (affectsPage(names)) changed(kinds.length ? kinds : allKinds());
     },
-    away: (data) => away(JSON.parse(data).reason),
+    away: (data) => showAway(JSON.parse(data).reason),
     bye: () => retry(1000),
-    error: () => away(""),
+    error: () => showAway(""),
     closed: () => retry(2000),
   };
 
   function retry(delay) {
-    away("");
+    showAway("");
     disconnect();
     retryTimer = setTimeout(connect, delay);
   }
@@ -117,22 +117,22 @@
     stream = null;
   }
 
-  function away(reason) {
+  function showAway(reason) {
     const banner = document.getElementById("away");
     if (awaySince) return;
     awaySince = new Date();
     const since = awaySince.toLocaleTimeString();
     banner.textContent = `No response from ${body.dataset.worker} since ${since}; trying again. ${reason}`;
     banner.hidden = false;
-    showRefused();
+    showRejection();
   }
 
-  function back() {
+  function hideAway() {
     awaySince = null;
     const banner = document.getElementById("away");
     banner.hidden = true;
     banner.textContent = "";
-    showRefused();
+    showRejection();
     document.dispatchEvent(new Event("kraal:back"));
   }
 
@@ -158,7 +158,7 @@
 
   let deferred = false; // whether a part was not swapped because the user is selecting text in it
 
-  function selecting(target) {
+  function isSelecting(target) {
     const selection = getSelection();
     return !selection.isCollapsed && target.contains(selection.anchorNode);
   }
@@ -166,7 +166,7 @@
   document.addEventListener("selectionchange", () => {
     if (!deferred || !getSelection().isCollapsed) return;
     deferred = false;
-    changed(everyKind());
+    changed(allKinds());
   });
 
   // Identifies an element, to find its successor in the next version of a part.
@@ -181,20 +181,20 @@
     return [...root.querySelectorAll(marked.split("\n")[0])].find((each) => mark(each) === marked);
   }
 
-  // Link of the row of the marked element; it gets the focus if the row no longer has that button.
+  // Link in the row of the marked element. The link gets the focus if the row no longer has the element.
   function rowLink(root, marked) {
     const href = marked.slice(marked.lastIndexOf("\n") + 1);
     return href && [...root.querySelectorAll("[data-row] a")].find((each) => each.href === href);
   }
 
-  let opened = [];
-  let focused = null;
+  let openDetails = [];
+  let focusedElement = null;
 
   body.addEventListener("htmx:beforeSwap", (event) => {
     const { detail } = event;
     const { target } = detail;
     if (detail.shouldSwap && detail.requestConfig.verb === "get") {
-      if (detail.requestConfig.triggeringEvent?.type === "kraal:refresh" && selecting(target)) {
+      if (detail.requestConfig.triggeringEvent?.type === "kraal:refresh" && isSelecting(target)) {
         detail.shouldSwap = false;
         deferred = true;
         return;
@@ -202,54 +202,54 @@
       const tag = detail.xhr.getResponseHeader("ETag");
       if (tag) tags.set(target, { key: cacheKey(detail.requestConfig), tag });
     }
-    opened = [...target.querySelectorAll("details[open]")].map(mark);
-    focused = target.contains(document.activeElement) ? mark(document.activeElement) : null;
+    openDetails = [...target.querySelectorAll("details[open]")].map(mark);
+    focusedElement = target.contains(document.activeElement) ? mark(document.activeElement) : null;
   });
 
   // Open details stay open, and the focused element keeps the focus. A part settles in the same task in which it is
   // swapped, so that no event handler sees unprepared rows; "htmx:load" has set the times and the selection by then.
   body.addEventListener("htmx:afterSettle", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
-    for (const each of opened) {
+    for (const each of openDetails) {
       const details = successor(root, each);
       if (details) details.open = true;
     }
-    if (!focused || document.activeElement !== body) return;
-    const next = successor(root, focused) || rowLink(root, focused);
+    if (!focusedElement || document.activeElement !== body) return;
+    const next = successor(root, focusedElement) || rowLink(root, focusedElement);
     if (next) next.focus({ preventScroll: true });
   });
 
-  body.addEventListener("htmx:sendError", () => stream || away(""));
+  body.addEventListener("htmx:sendError", () => stream || showAway(""));
 
   // Parts that the worker refuses to return keep their content, and a banner reports that the page is outdated.
-  const refused = new Map(); // reason by element id
+  const rejections = new Map(); // reason by element id
 
-  function showRefused() {
+  function showRejection() {
     const banner = document.getElementById("old");
-    const [why] = refused.values();
-    banner.hidden = why === undefined || awaySince !== null;
-    banner.textContent = why === undefined ? "" : `This page is not up to date. ${why}`;
+    const [reason] = rejections.values();
+    banner.hidden = reason === undefined || awaySince !== null;
+    banner.textContent = reason === undefined ? "" : `This page is not up to date. ${reason}`;
   }
 
-  function requestAgain(part) {
+  function retryRequest(part) {
     if (part.isConnected && !document.hidden) htmx.trigger(part, "kraal:refresh");
   }
 
-  function whyRefused(xhr) {
+  function describeRejection(xhr) {
     const name = body.dataset.connector;
     if (xhr.status === 404 && name !== undefined) return `The connector ${name} no longer exists.`;
     const error = new DOMParser().parseFromString(xhr.responseText, "text/html").querySelector(".error");
-    return error ? error.textContent : `The worker answered ${xhr.status}.`;
+    return error ? error.textContent : `The worker responded with status ${xhr.status}.`;
   }
 
   body.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.requestConfig.verb !== "get" || !detail.xhr.status) return;
-    if (detail.xhr.status < 400) refused.delete(detail.target.id);
+    if (detail.xhr.status < 400) rejections.delete(detail.target.id);
     else {
-      refused.set(detail.target.id, whyRefused(detail.xhr));
-      if (detail.xhr.status !== 404) setTimeout(() => requestAgain(detail.elt), RETRY_DELAY_MS);
+      rejections.set(detail.target.id, describeRejection(detail.xhr));
+      if (detail.xhr.status !== 404) setTimeout(() => retryRequest(detail.elt), RETRY_DELAY_MS);
     }
-    showRefused();
+    showRejection();
   });
 
   // Keeps the filters of the list in the URL, so that it can be shared.
@@ -265,15 +265,15 @@
 
   // --- times -----------------------------------------------------------------------------------------------------------
 
-  let zoned = null; // created with the first time on the page, because it takes as long as the rest of this file
+  let timeFormat = null; // created only if the page has times, because its creation is slow
 
   function showTimes(root) {
     root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
       const date = new Date(each.dateTime);
       if (Number.isNaN(date.valueOf())) return;
-      zoned ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+      timeFormat ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
       each.title = each.textContent;
-      each.textContent = zoned.format(date);
+      each.textContent = timeFormat.format(date);
     });
   }
 
@@ -312,7 +312,7 @@
     if (link) link.click();
   }
 
-  function typing(element) {
+  function isTyping(element) {
     return element && element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
   }
 
@@ -330,8 +330,8 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.key === "Escape" && typing(event.target)) event.target.blur();
-    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && isTyping(event.target)) event.target.blur();
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
     clearTimeout(prefixTimer);
     const run = keys.get(prefix + event.key);
     const starts = !run && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
@@ -344,13 +344,13 @@
   });
 
   // Other scripts register keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
-  // They also query whether the worker is unavailable, and report when it does not respond.
+  // They also query whether the worker is unavailable, and report requests without a response.
   window.kraal = {
     key: (name, run) => keys.set(name, run),
     changed,
     currentRow,
     isAway: () => awaySince !== null,
-    noAnswer: () => retry(1000),
+    noResponse: () => retry(1000),
   };
 
   showTimes(document);

@@ -1,4 +1,4 @@
-// Draws the charts of a page with uPlot, from values embedded in the page, which each refresh of the part replaces.
+// Draws the charts of a page with uPlot. The values are embedded in the page; each refresh of the part replaces them.
 // Without scripts, the page shows SVG lines instead.
 "use strict";
 
@@ -13,7 +13,7 @@
   const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
   // uPlot creates a number format for the browser's language when it is loaded, and fails if the language is invalid.
-  function mendLanguage() {
+  function ensureValidLanguage() {
     try {
       new Intl.NumberFormat(navigator.language);
     } catch {
@@ -22,21 +22,21 @@
   }
 
   function load() {
-    mendLanguage();
+    ensureValidLanguage();
     const script = document.createElement("script");
     script.src = library;
     script.addEventListener("load", draw);
     document.head.append(script);
   }
 
-  function text(value, unit) {
+  function formatValue(value, unit) {
     if (value === null || value === undefined) return "–";
     if (unit !== "ms") return Math.abs(value) < 10000 ? String(Number(value.toPrecision(value < 1 ? 2 : 4))) : compact.format(value);
     return value < 1000 ? `${compact.format(value)} ms` : `${compact.format(value / 1000)} s`;
   }
 
   // Ticks less than a minute apart require seconds.
-  function clock(tick, ticks) {
+  function formatTick(tick, ticks) {
     const close = ticks.length > 1 && ticks[1] - ticks[0] < 60;
     return (close ? seconds : minutes).format(new Date(tick * 1000));
   }
@@ -49,30 +49,31 @@
   function stacked(lines) {
     const sums = lines[0].values.map(() => 0);
     return lines.map((line) =>
-      line.values.map((value, at) => {
-        if (lines.every((each) => each.values[at] === null)) return null;
-        sums[at] += value ?? 0;
-        return sums[at];
+      line.values.map((value, index) => {
+        if (lines.every((each) => each.values[index] === null)) return null;
+        sums[index] += value ?? 0;
+        return sums[index];
       }),
     );
   }
 
-  // Values without neighbors, which are not connected by a line.
-  function alone(plot, series) {
+  // Indexes of values without neighbors, which no line connects.
+  function isolatedIndexes(plot, series) {
     const values = plot.data[series];
-    const hasValue = (at) => values[at] !== null && values[at] !== undefined;
-    return values.map((_, at) => at).filter((at) => hasValue(at) && !hasValue(at - 1) && !hasValue(at + 1));
+    const hasValue = (index) => values[index] !== null && values[index] !== undefined;
+    const isIsolated = (index) => hasValue(index) && !hasValue(index - 1) && !hasValue(index + 1);
+    return values.map((_, index) => index).filter(isIsolated);
   }
 
-  function seriesOf(chart, line, at) {
-    const tone = colour(`--chart-${at % COLOURS}`);
+  function buildSeries(chart, line, index) {
+    const tone = colour(`--chart-${index % COLOURS}`);
     return {
       label: line.label,
       stroke: tone,
-      width: at === 0 || chart.stacked ? 2 : 1.25,
-      dash: chart.stacked ? [] : DASHES[at % DASHES.length],
+      width: index === 0 || chart.stacked ? 2 : 1.25,
+      dash: chart.stacked ? [] : DASHES[index % DASHES.length],
       fill: chart.stacked ? `${tone}33` : undefined,
-      points: { show: true, size: 5, fill: tone, filter: alone },
+      points: { show: true, size: 5, fill: tone, filter: isolatedIndexes },
     };
   }
 
@@ -82,35 +83,35 @@
       width,
       height: HEIGHT,
       padding: [8, 12, 0, 0],
-      series: [{}, ...chart.lines.map((line, at) => seriesOf(chart, line, at))],
-      bands: chart.stacked ? chart.lines.slice(1).map((_, at) => ({ series: [at + 2, at + 1] })) : [],
-      scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
+      series: [{}, ...chart.lines.map((line, index) => buildSeries(chart, line, index))],
+      bands: chart.stacked ? chart.lines.slice(1).map((_, index) => ({ series: [index + 2, index + 1] })) : [],
+      scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
       axes: [
-        { ...axis, size: 30, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)) },
-        { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => text(tick, chart.unit)) },
+        { ...axis, size: 30, space: 70, values: (_, ticks) => ticks.map((tick) => formatTick(tick, ticks)) },
+        { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => formatValue(tick, chart.unit)) },
       ],
       cursor: { drag: { x: false, y: false }, points: { size: 7 } },
       legend: { show: false },
-      hooks: { setCursor: [(plot) => pointAt(plot, chart.unit)] },
+      hooks: { setCursor: [(plot) => showValuesAtCursor(plot, chart.unit)] },
     };
   }
 
   // The table shows the values at the cursor, or the latest values without a cursor.
-  function pointAt(plot, unit) {
+  function showValuesAtCursor(plot, unit) {
     const figure = plot.root.closest("figure");
     if (!figure) return;
-    const at = plot.cursor.idx;
+    const index = plot.cursor.idx;
     const cells = [figure.querySelector("[data-at]"), ...figure.querySelectorAll("[data-value]")];
     cells.forEach((cell, row) => {
       if (cell.dataset.latest === undefined) cell.dataset.latest = cell.textContent;
-      if (at === null || at === undefined) cell.textContent = cell.dataset.latest;
-      else if (row === 0) cell.textContent = seconds.format(new Date(plot.data[0][at] * 1000));
-      else cell.textContent = text(plot.lines[row - 1].values[at], unit);
+      if (index === null || index === undefined) cell.textContent = cell.dataset.latest;
+      else if (row === 0) cell.textContent = seconds.format(new Date(plot.data[0][index] * 1000));
+      else cell.textContent = formatValue(plot.lines[row - 1].values[index], unit);
     });
   }
 
-  function drawOne(figure, chart, times) {
-    const place = figure.querySelector(".plot");
+  function drawChart(figure, chart, times) {
+    const container = figure.querySelector(".plot");
     const labels = [chart.stacked, ...chart.lines.map((line) => line.label)].join("\n");
     const data = [times, ...(chart.stacked ? stacked(chart.lines) : chart.lines.map((line) => line.values))];
     let entry = drawn.get(chart.key);
@@ -120,30 +121,30 @@
     }
     figure.classList.add("drawn");
     if (entry) {
-      place.append(entry.plot.root);
+      container.append(entry.plot.root);
       entry.plot.lines = chart.lines;
       entry.plot.setData(data);
       return;
     }
-    const plot = new uPlot(options(chart, place.clientWidth), data, (self, init) => {
+    const plot = new uPlot(options(chart, container.clientWidth), data, (self, init) => {
       self.lines = chart.lines;
       self.root.dataset.stacked = chart.stacked;
-      place.append(self.root);
+      container.append(self.root);
       init();
     });
     drawn.set(chart.key, { plot, labels });
   }
 
   function draw() {
-    const holder = document.querySelector("[data-charts]");
-    if (!holder) return;
+    const chartData = document.querySelector("[data-charts]");
+    if (!chartData) return;
     if (!window.uPlot) return;
-    const { start_ms: start, step_ms: step, charts } = JSON.parse(holder.dataset.charts);
+    const { start_ms: start, step_ms: step, charts } = JSON.parse(chartData.dataset.charts);
     const count = Math.max(...charts.map((chart) => chart.lines[0].values.length));
-    const times = Array.from({ length: count }, (_, at) => (start + at * step) / 1000);
+    const times = Array.from({ length: count }, (_, index) => (start + index * step) / 1000);
     for (const chart of charts) {
-      const figure = holder.querySelector(`[data-chart="${chart.key}"]`);
-      if (figure) drawOne(figure, chart, times);
+      const figure = chartData.querySelector(`[data-chart="${chart.key}"]`);
+      if (figure) drawChart(figure, chart, times);
     }
   }
 

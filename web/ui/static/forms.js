@@ -6,22 +6,22 @@
   const ask = document.getElementById("ask");
   const AWAY = "Nothing was sent: the worker is not responding. Your input is kept.";
 
-  // --- questions --------------------------------------------------------------------------------------------------
+  // --- confirmations ----------------------------------------------------------------------------------------------
 
-  async function question(address) {
+  async function showConfirmation(address) {
     const url = new URL(address);
-    const asPage = url.href;
+    const pageAddress = url.href;
     url.searchParams.set("part", "dialog");
     try {
-      const answer = await fetch(url, { headers: { Accept: "text/html" } });
-      if (!answer.ok) throw new Error(String(answer.status));
-      ask.innerHTML = await answer.text(); // rendered by the server, which escapes everything; the policy forbids scripts
+      const response = await fetch(url, { headers: { Accept: "text/html" } });
+      if (!response.ok) throw new Error(String(response.status));
+      ask.innerHTML = await response.text(); // rendered by the server, which escapes everything; the policy forbids scripts
       prepare(ask);
       ask.showModal();
     } catch (error) {
-      // fetch throws this without a response; the browser's error page would replace the current page.
-      if (error instanceof TypeError) window.kraal.noAnswer();
-      else location.assign(asPage);
+      // fetch throws a TypeError without a response. Navigation would then show the browser's error page.
+      if (error instanceof TypeError) window.kraal.noResponse();
+      else location.assign(pageAddress);
     }
   }
 
@@ -30,7 +30,7 @@
     const link = event.target.closest("a[data-confirm]");
     if (link) {
       event.preventDefault();
-      question(link.href);
+      showConfirmation(link.href);
     }
     const close = event.target.closest("[data-close]");
     if (close && ask.open) {
@@ -48,7 +48,7 @@
       const url = new URL(form.getAttribute("action"), location.href); // form.action would be the button named "action"
       url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
       if (url.searchParams.has("matching")) url.searchParams.delete("name"); // the filter replaces the names
-      if (url.searchParams.has("matching") || url.searchParams.has("name")) question(url);
+      if (url.searchParams.has("matching") || url.searchParams.has("name")) showConfirmation(url);
       else status(form, "Select rows first.");
     } else if (form.method === "post" && window.kraal.isAway()) {
       event.preventDefault(); // the browser's error page would discard the input
@@ -87,9 +87,9 @@
 
   // --- selected rows ----------------------------------------------------------------------------------------------
 
-  const selected = new Set(); // names; preserved across refreshes of the list
+  const selected = new Set(); // connector names; preserved across refreshes of the list
 
-  function boxes() {
+  function checkboxes() {
     return [...document.querySelectorAll("input[data-select]")];
   }
 
@@ -108,7 +108,7 @@
   }
 
   function showSelection() {
-    const visible = boxes();
+    const visible = checkboxes();
     const every = showMatching(visible);
     visible.forEach((box) => (box.checked = selected.has(box.value)));
     const count = every || visible.filter((box) => box.checked).length;
@@ -135,7 +135,7 @@
 
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-select-all]")) return;
-    const visible = boxes();
+    const visible = checkboxes();
     const every = visible.every((box) => box.checked);
     if (every) filtered = null;
     visible.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
@@ -200,14 +200,14 @@
 
   // --- keys -------------------------------------------------------------------------------------------------------
 
-  function press(key) {
+  function registerKey(key) {
     window.kraal.key(key, (row) => {
       const target = (row && row.querySelector(`[data-key="${key}"]`)) || document.querySelector(`.head [data-key="${key}"]`);
       if (target) target.click();
     });
   }
 
-  ["r", "p", "s", "e"].forEach(press);
+  ["r", "p", "s", "e"].forEach(registerKey);
   window.kraal.key("x", (row) => {
     const box = row && row.querySelector("input[data-select]");
     if (box) box.click();
@@ -228,7 +228,7 @@
   showSelection();
   openTarget();
 
-  // Neither a reload nor a shared link shows an old result.
+  // Remove the result from the URL, so that neither a reload nor a shared link shows it again.
   const here = new URL(location.href);
   if (here.searchParams.has("result")) {
     here.searchParams.delete("result");

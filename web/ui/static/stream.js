@@ -1,5 +1,5 @@
-// Shared worker with one stream of changes for all pages of this browser, which opens at most six connections per server,
-// streams included. Visible pages register; each receives every event as [kind, data].
+// Shared worker with one stream of changes for all pages of this browser, because browsers open at most six connections
+// per server, including streams. Visible pages register and receive every event as [kind, data].
 "use strict";
 
 const KINDS = ["hello", "changed", "away", "bye"];

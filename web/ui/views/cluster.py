@@ -21,7 +21,7 @@ class Worker:
     url: str = ""
     leader: bool = False
     static: bool = False
-    """Whether it runs only the connectors and tasks of its static assignment."""
+    """Whether the worker runs only the connectors and tasks of its static assignment."""
     connectors: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
     """Task numbers by connector, with None for the connector instance."""
     states: Counter[DisplayState] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class Worker:
 
     @property
     def counts(self) -> Sequence[tuple[DisplayState, int]]:
-        """Number of instances by state, the most urgent first."""
+        """Number of instances by state, most urgent first."""
         return sorted(self.states.items(), key=lambda item: RANK[item[0]])
 
 
@@ -67,7 +67,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Content of the page."""
+    """Content of the cluster page."""
 
     has_assignments: bool
     """Whether the leader reported the assignments; otherwise workers come from statuses."""
@@ -83,7 +83,7 @@ class Cluster:
     workers: Sequence[Worker] = ()
     waiting: Sequence[UnassignedInstance] = ()
     rebalances: Sequence[Rebalance] = ()
-    """Latest rebalances, the newest first; empty if the leader does not report them."""
+    """Latest rebalances, newest first; empty if the leader does not report them."""
 
     @property
     def leader_id(self) -> str:
@@ -93,7 +93,7 @@ class Cluster:
 
 def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
     """Build the cluster from `GET /admin/assignments` (None if unavailable) and the statuses."""
-    workers = {each.id: each for each in _workers_of_statuses(statuses)}
+    workers = {each.id: each for each in _workers_from_statuses(statuses)}
     if not isinstance(assignments, Mapping):
         return Cluster(has_assignments=False, workers=[workers[key] for key in sorted(workers)], waiting=())
     leader = text(assignments, "leader")
@@ -137,7 +137,7 @@ def worker_id(url: str) -> str:
     return url.partition("://")[2].rstrip("/") or url
 
 
-def _workers_of_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker]:
+def _workers_from_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker]:
     workers: dict[str, Worker] = {}
     for status in statuses:
         for each in (status.connector, *status.tasks):

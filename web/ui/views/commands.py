@@ -1,6 +1,6 @@
 """Actions on connectors and tasks: their requests, availability and confirmations.
 
-The sentences apply to Java workers and to Kraal's. Source: KIP-52, KIP-745, KIP-875, KIP-980.
+The texts apply to both Java workers and Kraal workers. Source: KIP-52, KIP-745, KIP-875, KIP-980.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def failed(self) -> list[str]:
-        """Failed instances, as texts for a sentence."""
+        """Names of the failed instances, for use in a sentence."""
         parts = ["the connector"] if self.state == "FAILED" else []
         task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
         return parts + (
@@ -129,7 +129,7 @@ def parse_action(text: str) -> Action | None:
 def available_actions(state: str, *, failed: bool) -> list[Action]:
     """Return the actions that would affect a connector, in display order.
 
-    `state` is that of the connector's instance, empty if unknown; `failed` is whether it or a task is FAILED.
+    `state` is the state of the connector instance, empty if unknown. `failed` is whether any instance is FAILED.
     """
     excluded: set[Action] = set()
     if state == "PAUSED":
@@ -267,7 +267,7 @@ def _not_running_effects(subjects: Sequence[Subject]) -> list[str]:
 
 
 def action_result(action: Action, name: str, status: int, body: Json) -> Result:
-    """Describe a successful response; that of a restart contains the plan (KIP-745)."""
+    """Describe a successful response. The response to a restart contains the restart plan (KIP-745)."""
     return Result(name=name, done=True, text=f"{_result_text(action, body)} (status {status})")
 
 
@@ -294,11 +294,11 @@ def unique_names(names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def unmatched_error(names: Sequence[str], matching: Collection[str]) -> str:
+def unmatched_error(names: Sequence[str], matching_names: Collection[str]) -> str:
     """Return an error if confirmed connectors no longer match the filter, otherwise an empty string."""
-    present = frozenset(matching)
-    missing = [name for name in names if name not in present]
-    if not missing:
+    matches = frozenset(matching_names)
+    unmatched = [name for name in names if name not in matches]
+    if not unmatched:
         return ""
-    verb = "matches" if len(missing) == 1 else "match"
-    return f"Nothing was done: {format_count(len(missing), 'connector')} no longer {verb} ({join_names(missing)})."
+    verb = "matches" if len(unmatched) == 1 else "match"
+    return f"Nothing was done: {format_count(len(unmatched), 'connector')} no longer {verb} ({join_names(unmatched)})."

@@ -58,7 +58,7 @@ class Difference:
     before: Cell
     after: Cell
     secret: bool
-    """Whether the values differ although both look the same because they are masked."""
+    """Whether two different values look the same because both are masked."""
 
 
 def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
@@ -115,8 +115,8 @@ def without_unchanged(all_differences: Sequence[Difference]) -> list[Difference]
 def history_differences(versions: Json) -> Iterator[list[Difference]]:
     """Yield the differences between each version and the next one, newest first, from a response to `GET …/configs`.
 
-    The worker masks the secrets of all versions, so that a changed secret is apparent only from the field `changed` of
-    a version, which lists the keys that differ in the next version.
+    The worker masks the secrets of all versions. A changed secret is therefore apparent only from the field `changed`
+    of a version, which lists the keys that differ in the next version.
     """
     if not isinstance(versions, dict):
         return
@@ -129,7 +129,7 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
             config = parse_config(each.get("config"))
             changed = each.get("changed")
             names = {str(name) for name in changed} if isinstance(changed, list) else set()
-            yield [_mark_secret_change(one, names) for one in differences(config, later)]
+            yield [_mark_secret_change(difference, names) for difference in differences(config, later)]
             later = config
 
 

@@ -61,7 +61,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorPage:
-    """Content of the page."""
+    """Content of a connector's page."""
 
     status: ConnectorStatus
     state: DisplayState
@@ -69,7 +69,7 @@ class ConnectorPage:
     """Restart policy of the connector, as a sentence; empty if unknown."""
     connector: TaskRow
     tasks: Sequence[TaskRow]
-    """Tasks, the most urgent first."""
+    """Tasks, most urgent first."""
     silent: Sequence[str]
     """Workers that did not report restarts."""
     progress: Progress
@@ -164,8 +164,9 @@ def _describe_policy(policy: object) -> str:
     match policy:
         case {"restart": "none"}:
             return "No automatic restarts."
-        case {"restart": str(what), "max": int(most), "window_ms": int(window_ms)}:
-            return f"Failures are restarted automatically ({what}): at most {most} times in {window_ms // 60_000} min."
+        case {"restart": str(scope), "max": int(max_restarts), "window_ms": int(window_ms)}:
+            minutes = window_ms // 60_000
+            return f"Failures are restarted automatically ({scope}): at most {max_restarts} times in {minutes} min."
         case _:
             return ""
 

@@ -1,4 +1,4 @@
-"""The list of connectors: filtered, sorted with the most urgent first, and paginated. Pure."""
+"""The list of connectors: filtered, sorted by urgency by default, and paginated. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Choice:
     worker: str = ""
 
     def query(self, **changes: str | int) -> dict[str, str | int]:
-        """Return the query with changes applied; any change except of the page resets the page to 1."""
+        """Return the query with `changes` applied. Unless the page is set, any change resets the page to 1."""
         page = self.page if not changes else 1
         parameters: dict[str, str | int] = {
             "state": self.state, "type": self.type, "q": self.q, "worker": self.worker, "sort": self.sort,
@@ -78,7 +78,7 @@ class Choice:
             "in state": self.state, "of type": self.type, "on worker": self.worker,
             "with a name or class that contains": self.q and f"“{self.q}”",
         }  # fmt: skip
-        return ", ".join(f"{what} {value}" for what, value in filters.items() if value)
+        return ", ".join(f"{label} {value}" for label, value in filters.items() if value)
 
     def sorted_by(self, key: str) -> str:
         """Return the sort order for a column's link: ascending, or descending if it is already ascending."""
@@ -153,7 +153,7 @@ def parse_choice(query: Mapping[str, str]) -> Choice:
     )
 
 
-def filter_by_name(rows: Iterable[Row], choice: Choice) -> list[Row]:
+def filter_rows(rows: Iterable[Row], choice: Choice) -> list[Row]:
     """Return all matching connectors, in the order of the list."""
     return _filter_by_state(_filter_in_all_states(rows, choice), choice)
 
@@ -169,13 +169,13 @@ def _filter_by_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
 
 
 def _filter_in_all_states(rows: Iterable[Row], choice: Choice) -> list[Row]:
-    part = choice.q.casefold()
+    substring = choice.q.casefold()
     return [
         row
         for row in rows
         if (not choice.type or row.status.type == choice.type)
         and (not choice.worker or choice.worker in row.status.workers)
-        and (not part or part in row.name.casefold() or part in row.plugin.casefold())
+        and (not substring or substring in row.name.casefold() or substring in row.plugin.casefold())
     ]
 
 

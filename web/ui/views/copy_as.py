@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """Text to copy; `notes` are steps required before using it."""
+    """Text to copy. `notes` are steps that are required before the text can be used."""
 
     title: str
     text: str
@@ -54,19 +54,19 @@ class Snippet:
 
 
 def curl(request: Request, base_url: str, *, passwords: bool = False) -> Snippet:
-    """Return a request as a curl command for a POSIX shell; secrets in the body must be masked.
+    """Return a request as a curl command for a POSIX shell. Secrets in the body must already be masked.
 
     Each masked secret becomes a variable, without which the shell refuses to run the command.
     """
     words = ["curl", "-sS", *([] if request.method == "GET" else ["-X", request.method])]
-    quoted = [shlex.quote(each) for each in words]
+    quoted_words = [shlex.quote(each) for each in words]
     notes: list[str] = []
     if passwords:
-        quoted += ["-u", '"${CONNECT_USER:?}:${CONNECT_PASSWORD:?}"']
+        quoted_words += ["-u", '"${CONNECT_USER:?}:${CONNECT_PASSWORD:?}"']
         notes.append("Set CONNECT_USER and CONNECT_PASSWORD, the user and password of the worker.")
     body = ""
     if request.body is not None:
-        quoted += ["-H", shlex.quote("Content-Type: application/json")]
+        quoted_words += ["-H", shlex.quote("Content-Type: application/json")]
         text, names = _quote_body(request.body)
         body = f" \\\n  --data-binary {text}"
         if names:
@@ -74,23 +74,25 @@ def curl(request: Request, base_url: str, *, passwords: bool = False) -> Snippet
                 f"Set {', '.join(names)} first, exported or in the same shell. The value is inserted into JSON: "
                 'write " as \\" and \\ as \\\\.'
             )
-    quoted.append(shlex.quote(base_url.rstrip("/") + request.path))
-    return Snippet(title="curl", text=" ".join(quoted) + body, notes=tuple(notes))
+    quoted_words.append(shlex.quote(base_url.rstrip("/") + request.path))
+    return Snippet(title="curl", text=" ".join(quoted_words) + body, notes=tuple(notes))
 
 
 def join_copies(copies: Sequence[Snippet]) -> list[Snippet]:
-    """Join texts of one kind into one."""
+    """Join snippets of the same format into one snippet."""
     if not copies:
         return []
     notes = tuple(dict.fromkeys(note for each in copies for note in each.notes))
     return [Snippet(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
-def limit_copies(copies: Sequence[Snippet], total: int, limit: int, *, of: str = "requests") -> list[Snippet]:
-    """Add a note to texts that cover only the first `limit` of `total` items; `of` names the items."""
+def limit_copies(
+    copies: Sequence[Snippet], total: int, limit: int, *, item_name: str = "requests"
+) -> list[Snippet]:
+    """Add a note to texts that cover only the first `limit` of `total` items."""
     if total <= limit:
         return list(copies)
-    note = f"These are the first {limit} of {total:,} {of}."
+    note = f"These are the first {limit} of {total:,} {item_name}."
     return [replace(each, notes=(note, *each.notes)) for each in copies]
 
 

@@ -21,13 +21,13 @@ from web.ui.views.config import PASSWORD
 from web.ui.views.texts import plain_text
 
 VALUE: Final = "v."
-"""Prefix of an input with a key's value. The key is percent-encoded, because browsers change line ends in names."""
+"""Prefix of an input's name, before the percent-encoded key; browsers change line ends in unencoded names."""
 MARK: Final = "m."
 """Prefix of a hidden input that distinguishes an empty value from a missing one."""
 DROP: Final = "d."
 """Prefix of a checkbox that removes an unknown key."""
 UNGROUPED_TITLE: Final = "Plugin"
-"""Title of the keys without a group, which in most cases are the plugin's own."""
+"""Title of the group for keys without a group, most of which the plugin itself defines."""
 _COMMON_GROUP: Final = "Common"
 _MAX_OPEN_KEYS: Final = 12
 """Maximum number of a plugin's keys in an initially open group."""
@@ -38,7 +38,7 @@ _NUMERIC_TYPES: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 
 
 class Marker(StrEnum):
-    """Distinguishes an empty value from a missing key in an empty input."""
+    """Marker of an empty input, which distinguishes an empty or null value from a missing key."""
 
     NONE = ""
     EMPTY = "empty"
@@ -60,7 +60,7 @@ class Widget(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A key with its input."""
+    """Config key with its input."""
 
     key: str
     label: str
@@ -77,7 +77,7 @@ class Field:
     """Typed or stored value; secrets of a stored value are masked."""
     is_set: bool = False
     marker: Marker = Marker.NONE
-    stored: bool = False
+    has_stored_secret: bool = False
     """Whether the value contains the placeholder of a stored secret."""
     errors: tuple[str, ...] = ()
     defined: bool = True
@@ -132,7 +132,7 @@ class Form:
         return fields + len(self.problems)
 
     @property
-    def wrong(self) -> list[Field]:
+    def invalid_fields(self) -> list[Field]:
         """Fields with errors, in order, for a list of links at the top."""
         fields = [field for group in self.groups for field in group.fields if field.errors]
         return fields + [field for field in self.extras if field.errors]
@@ -168,7 +168,7 @@ def build_form(
     response; an empty mapping hides them, as for a new form. `fixed` keys cannot be edited.
     """
     errors_by_key = {**(parse_errors(response) if errors is None else errors)}
-    grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _group_titles(response)}
+    fields_by_title: dict[str, list[tuple[int, Field]]] = {title: [] for title in _group_titles(response)}
     defined: set[str] = set()
     for definition, value in _definitions(response):
         key = str(value.get("name") or definition.get("name") or "")
@@ -179,7 +179,7 @@ def build_form(
         if value.get("visible") is False and not (field.is_set or field.errors):
             continue
         title = str(definition.get("group") or UNGROUPED_TITLE)
-        grouped.setdefault(title, []).append((_key_order(definition), field))
+        fields_by_title.setdefault(title, []).append((_key_order(definition), field))
     extras = {
         key: _build_extra(key, config, tuple(errors_by_key.get(key, ())))
         for key in config
@@ -192,7 +192,7 @@ def build_form(
         for error in errors_by_key[key]
     ]
     ids = count(1)
-    groups = [(title, _with_ids(_sort_fields(each), ids)) for title, each in grouped.items() if each]
+    groups = [(title, _with_ids(_sort_fields(each), ids)) for title, each in fields_by_title.items() if each]
     is_short = sum(len(each) for title, each in groups if title == UNGROUPED_TITLE) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
@@ -228,11 +228,11 @@ def validation_from_keys(keys: Json, config: Config) -> Json:
 def json_text(config: Config) -> str:
     """Return a config as indented JSON."""
     text = json.dumps(dict(config), indent=2, ensure_ascii=False)
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _group_titles(response: Json) -> list[str]:
-    """Return the titles of the groups in order, with the plugin's own keys after the common ones."""
+    """Return the titles of the groups in order. The group of ungrouped keys follows the group `Common`."""
     groups = response.get("groups") if isinstance(response, dict) else None
     titles = list(dict.fromkeys(_strings(groups)))
     if UNGROUPED_TITLE not in titles:
@@ -281,7 +281,7 @@ def _build_field(
         value=text or "",
         is_set=key in config,
         marker=_choose_marker(config, key),
-        stored=HIDDEN in (text or ""),
+        has_stored_secret=HIDDEN in (text or ""),
         errors=errors,
     )
 
@@ -295,7 +295,7 @@ def _build_extra(key: str, config: Config, errors: tuple[str, ...]) -> Field:
         value=text or "",
         is_set=True,
         marker=_choose_marker(config, key),
-        stored=HIDDEN in (text or ""),
+        has_stored_secret=HIDDEN in (text or ""),
         errors=errors,
         defined=False,
     )

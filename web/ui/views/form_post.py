@@ -26,7 +26,7 @@ CHANGED_SECRET: Final = (
 )
 NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} with the secret."
 STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
-"""Initial states of a connector, the default first."""
+"""Initial states of a connector, default first."""
 NO_INITIAL_OFFSETS: Final = InitialOffsets()
 _REQUEST_FIELDS: Final = {"name", "config", "initial_state", "initial_offsets"}
 _TOO_DEEP: Final = "The JSON is nested too deeply."
@@ -70,12 +70,12 @@ def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     return config
 
 
-def _decode_key(quoted: str) -> str:
+def _decode_key(quoted_key: str) -> str:
     """Decode the key in an input's name; invalid bytes become replacement characters."""
     try:
-        return unquote(quoted, errors="surrogatepass")
+        return unquote(quoted_key, errors="surrogatepass")
     except UnicodeDecodeError:
-        return unquote(quoted)
+        return unquote(quoted_key)
 
 
 def _normalize_line_ends(text: str) -> str:
@@ -155,8 +155,8 @@ def restore(
 ) -> RestoredConfig:
     """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
 
-    `exact`: the config was typed as JSON, in which line ends are unchanged.
-    A value is restored only under its own key, and only if the user did not change it.
+    `exact` must be set if the config was submitted as JSON, in which browsers do not change the line ends of values.
+    A stored value is restored only for its own key, and only if the user has not changed the masked value.
     """
     config: dict[str, str | None] = {}
     errors: dict[str, tuple[str, ...]] = {}
@@ -180,7 +180,7 @@ def _masked_forms(key: str, value: str, declared: Collection[str]) -> set[str | 
 
 
 class Seals:
-    """Detects whether the stored config has changed since a form was rendered. Thread-safe.
+    """Seals that detect whether the stored config has changed since a form was rendered. Thread-safe.
 
     A seal consists of an HMAC of the complete config, with a key of this process, and a plain digest of the config with
     masked secrets. Another worker behind the same address has a different key and compares only the digest. It then
@@ -192,7 +192,7 @@ class Seals:
         self._process_id = hashlib.sha256(b"process" + key).hexdigest()[:16]
 
     def seal(self, config: Config, declared: Collection[str]) -> str:
-        """Return the seal of a config, which reveals nothing about its secrets; `declared` as in `hide`."""
+        """Return the seal of a config, which reveals no secrets. `declared` are the keys of type PASSWORD."""
         return f"{self._process_id}.{self._keyed_digest(config)}.{_masked_digest(config, declared)}"
 
     def matches(self, seal: str, config: Config, declared: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Initial offsets of a new connector (KIP-995): parsing, early checks, and the request's field. Pure."""
+"""Initial offsets of a new connector (KIP-995): parsing, early checks, and the value in the request. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InitialOffset:
     offset_error: str = ""
 
     @property
-    def wrong(self) -> bool:
+    def has_error(self) -> bool:
         """Whether either text has an error."""
         return bool(self.partition_error or self.offset_error)
 
@@ -51,19 +51,19 @@ class InitialOffsets:
     @property
     def errors(self) -> int:
         """Number of rows with errors, plus one for the problem."""
-        return sum(row.wrong for row in self.rows) + bool(self.problem)
+        return sum(row.has_error for row in self.rows) + bool(self.problem)
 
     @property
     def body(self) -> list[Json]:
         """Value of `initial_offsets`; empty if there are no rows or a text is not JSON."""
-        if any(row.wrong for row in self.rows):
+        if any(row.has_error for row in self.rows):
             return []
         return [
             {"partition": json.loads(row.partition), "offset": json.loads(row.offset)} for row in self.rows
         ]
 
     def assign_error(self, text: str) -> InitialOffsets | None:
-        """Assign an error of the worker to its row; return None if it does not concern the offsets."""
+        """Assign an error of the worker to its row; return None if the error does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
         match = _ROW.search(text)
@@ -95,7 +95,7 @@ def parse_typed_offsets(fields: Iterable[tuple[str, str]]) -> InitialOffsets:
 def parse_pasted_offsets(value: Json) -> InitialOffsets:
     """Parse `initial_offsets` in a pasted request, in which numbers are of type `Number`.
 
-    Raises ValueError with a sentence, RecursionError.
+    Raises ValueError with a message for the user, and RecursionError.
     """
     if value is None:
         return InitialOffsets()
@@ -113,7 +113,7 @@ def parse_pasted_offsets(value: Json) -> InitialOffsets:
 
 
 def check_initial_offsets(start: InitialOffsets, *, sink: bool) -> InitialOffsets:
-    """Check the offsets before the worker does."""
+    """Check the offsets before they are sent; return them with the errors added."""
     checked = [_check_row(row, sink=sink) for row in start.rows]
     return replace(start, rows=tuple(_with_duplicate_errors(checked)))
 
@@ -136,13 +136,13 @@ def _find_error(text: str, label: str, check: Callable[[str], None] | None) -> s
 
 def _with_duplicate_errors(rows: Sequence[InitialOffset]) -> Iterable[InitialOffset]:
     """Yield the rows, adding errors to duplicate partitions."""
-    seen: set[str] = set()
+    seen_partitions: set[str] = set()
     for row in rows:
         key = normalize_json(row.partition)
-        if not row.partition_error and key in seen:
+        if not row.partition_error and key in seen_partitions:
             yield replace(row, partition_error="Duplicate partition.")
             continue
-        seen.add(key)
+        seen_partitions.add(key)
         yield row
 
 

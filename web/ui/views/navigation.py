@@ -18,7 +18,7 @@ class Entry:
     needs: str = ""
     """Name of the required feature."""
     writes: bool = False
-    """Hidden on a read-only dashboard."""
+    """Whether a read-only dashboard hides the entry."""
 
 
 NAVIGATION: Final = (
@@ -50,9 +50,9 @@ class Shortcut:
     """Keyboard shortcut. `keys` are separated by spaces."""
 
     keys: str
-    what: str
-    acts: bool = False
-    """Hidden on a read-only dashboard."""
+    description: str
+    is_action: bool = False
+    """Whether a read-only dashboard hides the shortcut."""
     needs: str = ""
     """Name of the required feature."""
 
@@ -65,11 +65,11 @@ KEYS: Final = (
     Shortcut("g w", "Go to the cluster and its workers"),
     Shortcut("g p", "Go to the plugins"),
     Shortcut("g e", "Go to the events", needs="events"),
-    Shortcut("r", "Restart the row or the connector", acts=True),
-    Shortcut("p", "Pause or resume it", acts=True),
-    Shortcut("s", "Stop the connector", acts=True),
-    Shortcut("e", "Edit the connector", acts=True),
-    Shortcut("x", "Select the row", acts=True),
+    Shortcut("r", "Restart the row or the connector", is_action=True),
+    Shortcut("p", "Pause or resume it", is_action=True),
+    Shortcut("s", "Stop the connector", is_action=True),
+    Shortcut("e", "Edit the connector", is_action=True),
+    Shortcut("x", "Select the row", is_action=True),
     Shortcut("?", "This list"),
     Shortcut("Esc", "Close"),
 )

@@ -53,9 +53,10 @@ class Table:
     sink: bool
     rows: tuple[Row, ...]
     total: int
-    """Number of all partitions; `rows` has the matching ones, up to the limit."""
-    matching: int
-    lags: bool = False
+    """Number of all partitions; `rows` contains the matching partitions, up to the limit."""
+    match_count: int
+    """Number of matching partitions."""
+    has_lags: bool = False
     """Whether the worker reports lags."""
     lag: int | None = None
     """Sum of the known lags of all partitions; None if no lag is known."""
@@ -67,7 +68,7 @@ class Kind(StrEnum):
     FORWARD = "forward"
     BACK = "back"
     CHANGED = "changed"
-    """Change of a source offset, whose order is unknown."""
+    """Change of a source offset; source offsets have no known order."""
     ADDED = "added"
     DELETED = "deleted"
 
@@ -84,7 +85,7 @@ class OffsetChange:
     """Distance in records, for a sink."""
 
     @property
-    def typed(self) -> str:
+    def input_value(self) -> str:
         """New offset, for the input of the row."""
         return str(json.loads(self.after)["kafka_offset"]) if self.row.topic else self.after
 
@@ -111,7 +112,7 @@ class Preview:
     changes: tuple[OffsetChange, ...]
     errors: Mapping[str, str]
     """Errors by partition (as typed, for a new row)."""
-    moved: tuple[str, ...] = ()
+    outdated_partitions: tuple[str, ...] = ()
     """Partitions whose offset has changed since the page was rendered, so that the user must review the changes."""
 
     @property
@@ -137,16 +138,16 @@ class TypedOffset:
 
 
 def build_table(response: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
-    """Build the sorted table from a response to `GET …/offsets`, of the partitions that contain `query`."""
+    """Build the sorted table of the partitions that contain `query` from a response to `GET …/offsets`."""
     rows = _parse_rows(response, sink=sink)
-    matching = [row for row in rows if query.lower() in row.partition.lower()]
+    matching_rows = [row for row in rows if query.lower() in row.partition.lower()]
     lags = [row.lag for row in rows if row.lag is not None]
     return Table(
         sink=sink,
-        rows=tuple(matching[:limit]),
+        rows=tuple(matching_rows[:limit]),
         total=len(rows),
-        matching=len(matching),
-        lags=sink and any("lag" in each for each in _offset_entries(response)),
+        match_count=len(matching_rows),
+        has_lags=sink and any("lag" in each for each in _offset_entries(response)),
         lag=sum(lags) if lags else None,
     )
 
@@ -184,10 +185,10 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[TypedOffset]:
 
 def preview(typed: Sequence[TypedOffset], response: Json, *, sink: bool) -> Preview:
     """Compare submitted rows with the current offsets, omitting unchanged rows."""
-    present = {normalize_json(row.partition): row for row in _parse_rows(response, sink=sink)}
+    current_rows = {normalize_json(row.partition): row for row in _parse_rows(response, sink=sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
-    moved: list[str] = []
+    outdated_partitions: list[str] = []
     for each in typed:
         try:
             partition = json_object(each.partition, "The partition", may_be_null=False)
@@ -201,17 +202,19 @@ def preview(typed: Sequence[TypedOffset], response: Json, *, sink: bool) -> Prev
             errors[each.partition] = str(exc)
             continue
         key = normalize_json(partition)
-        row = present.get(key) or _build_row(json.loads(partition), None, sink=sink)
+        row = current_rows.get(key) or _build_row(json.loads(partition), None, sink=sink)
         if key in changes:
             errors[each.partition] = "Duplicate partition"
             continue
         if each.before is not None and normalize_json(after) == normalize_json(each.before):
             continue
         if each.before is not None and normalize_json(each.before) != normalize_json(row.offset):
-            moved.append(row.partition)
+            outdated_partitions.append(row.partition)
         if normalize_json(after) != normalize_json(row.offset):
             changes[key] = _build_change(row, after)
-    return Preview(changes=tuple(changes.values()), errors=errors, moved=tuple(moved))
+    return Preview(
+        changes=tuple(changes.values()), errors=errors, outdated_partitions=tuple(outdated_partitions)
+    )
 
 
 def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -> str:
@@ -226,8 +229,8 @@ def reset_question(name: str, total: int, *, sink: bool) -> str:
     """Return the question and the effect for the confirmation of a reset."""
     if sink:
         effect = (
-            "Its consumer group is deleted; once resumed, it starts where auto.offset.reset says, "
-            "by default at the earliest record."
+            "Its consumer group is deleted. Once resumed, it starts at the position that auto.offset.reset "
+            "selects, by default the earliest record."
         )
     else:
         effect = "Once resumed, it starts as if it had never run and may read the same data again."
@@ -288,7 +291,7 @@ def _parse_offset(text: str, *, sink: bool) -> str:
 
 
 def json_object(text: str, label: str, *, may_be_null: bool) -> str:
-    """Return a JSON object as compact text. Raises ValueError with a sentence."""
+    """Return a JSON object as compact text. Raises ValueError with a message for the user."""
     allowed = "a JSON object or null" if may_be_null else "a JSON object"
     try:
         value = json.loads(

@@ -37,13 +37,13 @@ class Plugin:
     version: str
 
     @property
-    def short(self) -> str:
+    def simple_name(self) -> str:
         """Class name without the package."""
         return self.name.rpartition(".")[2]
 
     @property
     def connector(self) -> bool:
-        """Whether it is a connector plugin."""
+        """Whether the plugin is a connector."""
         return self.type in CONNECTOR_TYPES
 
 
@@ -101,7 +101,7 @@ def group_by_type(plugins: list[Plugin]) -> list[Kind]:
             plugins=tuple(
                 sorted(
                     (each for each in plugins if each.type == name),
-                    key=lambda each: (each.short.lower(), each.name, each.version),
+                    key=lambda each: (each.simple_name.lower(), each.name, each.version),
                 )
             ),
         )
@@ -111,12 +111,16 @@ def group_by_type(plugins: list[Plugin]) -> list[Kind]:
 
 
 def find_plugin(plugins: list[Plugin], name: str) -> Plugin | None:
-    """Return the first plugin with a class name or alias.
+    """Return the first plugin whose class name or alias is `name`.
 
     Aliases are the simple class name, with or without the suffix `Connector`.
     """
     return next(
-        (each for each in plugins if name in (each.name, each.short, each.short.removesuffix("Connector"))),
+        (
+            each
+            for each in plugins
+            if name in (each.name, each.simple_name, each.simple_name.removesuffix("Connector"))
+        ),
         None,
     )
 
@@ -130,7 +134,7 @@ def parse_keys(keys: Json) -> list[KeyGroup]:
 
 
 def example(plugin: Plugin, keys: Json) -> dict[str, str]:
-    """Return an example config with the required keys and those of high importance.
+    """Return an example config with the required keys and the keys of high importance.
 
     A key without a default gets a placeholder in angle brackets; a secret gets the placeholder of secrets.
     """
@@ -156,8 +160,8 @@ def initial_config(plugin: str) -> dict[str, str]:
 
 
 def example_name(plugin: Plugin) -> str:
-    """Return a name for a connector, such as `file-stream-source` for FileStreamSourceConnector."""
-    words = _WORDS.findall(plugin.short.removesuffix("Connector"))
+    """Return a name for a connector, such as `my-file-stream-source` for FileStreamSourceConnector."""
+    words = _WORDS.findall(plugin.simple_name.removesuffix("Connector"))
     return "my-" + ("-".join(word.lower() for word in words) or "connector")
 
 

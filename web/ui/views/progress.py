@@ -88,10 +88,10 @@ def spark_path(values: object) -> str:
     step, high = SPARK_WIDTH / (len(values) - 1), SPARK_HEIGHT - 2
     path: list[str] = []
     is_connected = False
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         if is_number(value):
             y = SPARK_HEIGHT - 1 - max(value, 0.0) / top * high
-            path.append(f"{'L' if is_connected else 'M'}{at * step:.1f},{y:.1f}")
+            path.append(f"{'L' if is_connected else 'M'}{index * step:.1f},{y:.1f}")
         is_connected = is_number(value)
     return "".join(path)
 
@@ -114,5 +114,5 @@ def _parse_task(content: Mapping[str, Any]) -> TaskProgress:
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
-    return sum(present) if present else None
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if known_values else None

@@ -1,4 +1,4 @@
-"""Display states: Connect's states and `stalled`, the most urgent first. Pure."""
+"""Display states: Connect's states and `stalled`, most urgent first. Pure."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ class ConnectorStatus:
 
     @property
     def tasks_by_state(self) -> Sequence[tuple[DisplayState, int]]:
-        """Number of tasks by state, the most urgent first."""
+        """Number of tasks by state, most urgent first."""
         counts = Counter(task.state for task in self.tasks)
         return sorted(counts.items(), key=lambda item: RANK[item[0]])
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Distinct root causes of failures and stalls, that of the connector first."""
+        """Distinct root causes of failures and stalls, beginning with the connector instance."""
         causes = (
             each.cause if each.state is DisplayState.FAILED else each.stall
             for each in (self.connector, *self.tasks)
@@ -71,7 +71,7 @@ class ConnectorStatus:
 
 
 def parse_state(status: object, stalls: Stalls = NO_STALLS) -> DisplayState:
-    """Return only the state of `connector_status`, because a list sorts thousands of connectors but shows few."""
+    """Return the state of a connector without parsing the rest of its status, for lists of thousands of connectors."""
     content = mapping(status)
     connector_state = display_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)
     return most_urgent(

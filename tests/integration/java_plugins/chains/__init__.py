@@ -1,1 +1,1 @@
-"""A package, so that pytest ends fixtures of its scope after the last test of this folder."""
+"""A package, so that pytest tears down package-scoped fixtures after the last test in this folder."""

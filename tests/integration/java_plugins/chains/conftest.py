@@ -1,4 +1,4 @@
-"""Chains of Java transforms and converters in a separate JVM, without a worker."""
+"""Fixtures that run chains of Java transforms and converters in a separate JVM, without a worker."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.java_plugins.chains.chain import JavaChain
 from kraal.java_plugins.chains.connection import ChainAddress
 
-Serve = Callable[[str, dict[str, str]], AbstractContextManager[JavaChain]]
+RunChain = Callable[[str, dict[str, str]], AbstractContextManager[JavaChain]]
 
 TESTS = Path(__file__).parents[4] / "java" / "src" / "test"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @pytest.fixture(scope="package")
-def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
-    """Return a function that starts a JVM with a source's or sink's chain; the default converter is JsonConverter."""
+def run_chain(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunChain:
+    """Return a context manager for the chain of a source or sink. The default converter is JsonConverter."""
     jars = [*java_class_path(), *ensure("junit")]
     tests = tmp_path_factory.mktemp("chain") / "tests.jar"
     compile_jar(TESTS, jars, tests)
 
     @contextmanager
-    def start_chain(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
-        known = {
+    def run(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
+        defaults = {
             "name": "c",
             "connector.class": "kraal",
             "key.converter": JSON,
@@ -40,13 +40,18 @@ def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
             "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
         }
         command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
-        command += ["kraal.plugins.chains.ChainProcess", str(plugin_path), json.dumps(known | config), kind]
+        command += [
+            "kraal.plugins.chains.ChainProcess",
+            str(plugin_path),
+            json.dumps(defaults | config),
+            kind,
+        ]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            line = next(each for each in process.stdout if each.startswith('{"'))
+            address_line = next(line for line in process.stdout if line.startswith('{"'))
             try:
-                yield JavaChain(ChainAddress(number=1, **json.loads(line)))
+                yield JavaChain(ChainAddress(number=1, **json.loads(address_line)))
             finally:
                 process.kill()
 
-    return start_chain
+    return run

@@ -1,4 +1,4 @@
-"""Python connectors with Java transforms and converters, compared with Kafka's connectors on a Java worker."""
+"""Tests that Python connectors with Java transforms and converters match Kafka's connectors on a Java worker."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ HOISTED = MOODY | {
 }
 SHOUTING = MOODY | {"value.converter": "kraal.testing.Shouting"}
 TEXTS = MOODY | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
-MANY = 5500
-"""More records than pass in the worker's own process; not a multiple of Java's batches of 2000 lines, because Kafka's
-source keeps what follows a full batch in its buffer until the file grows.
+RECORD_COUNT = 5500
+"""More records than are processed within the worker's process.
+
+Not a multiple of 2000: after a full batch of 2000 lines, Kafka's source keeps the next lines in its buffer until the
+file grows.
 """
 
 
@@ -52,7 +54,7 @@ source keeps what follows a full batch in its buffer until the file grows.
 def mixed(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, plugin_path: Path
 ) -> Iterator[ProcessCluster]:
-    """Run a worker whose plugin.path contains no file source, so that it uses Kraal's."""
+    """Run a worker whose plugin.path contains no file source, so that the worker uses Kraal's file source."""
     directory = tmp_path_factory.mktemp("mixed")
     properties = {"plugin.path": str(plugin_path / "faulty"), "offset.flush.interval.ms": "500"}
     cluster = ProcessCluster(directory=directory, bootstrap=kafka.bootstrap, properties=properties)
@@ -71,7 +73,7 @@ def run_source(side: ProcessCluster, file: Path, config: dict[str, str], count: 
     worker.wait_for_states(name, RUNNING)
     worker.wait_until("all lines arrived", lambda: len(side.records(name)) == count)
     records: list[object] = [
-        (each.partition, each.key, each.value, each.headers) for each in side.records(name)
+        (record.partition, record.key, record.value, record.headers) for record in side.records(name)
     ]
     side.delete(name)
     return records
@@ -83,8 +85,10 @@ def test_source_output_matches_java(
     java: MixedCluster, mixed: ProcessCluster, tmp_path: Path, config: dict[str, str]
 ) -> None:
     file = tmp_path / "in.txt"
-    append(file, "first", "bad", "", "drop", "déjà vu", *(f"line {each}" for each in range(MANY)))
-    assert run_source(mixed, file, config, MANY + 3) == run_source(java, file, config, MANY + 3)
+    append(file, "first", "bad", "", "drop", "déjà vu", *(f"line {number}" for number in range(RECORD_COUNT)))
+    assert run_source(mixed, file, config, RECORD_COUNT + 3) == run_source(
+        java, file, config, RECORD_COUNT + 3
+    )
 
 
 @pytest.mark.one_a_day("config")
@@ -92,10 +96,10 @@ def test_source_output_matches_java(
 def test_sink_output_matches_java(
     java: MixedCluster, mixed: ProcessCluster, tmp_path: Path, config: dict[str, str]
 ) -> None:
-    topic, last = unique_name("for-sinks"), f"line {MANY}"
-    texts = ["first", "bad", "drop", "déjà vu", *(f"line {each}" for each in range(MANY)), last]
+    topic, last = unique_name("for-sinks"), f"line {RECORD_COUNT}"
+    texts = ["first", "bad", "drop", "déjà vu", *(f"line {number}" for number in range(RECORD_COUNT)), last]
     quoted = config is HOISTED
-    mixed.write(topic, *(f'{{"schema":null,"payload":"{each}"}}' if quoted else each for each in texts))
+    mixed.write(topic, *(f'{{"schema":null,"payload":"{text}"}}' if quoted else text for text in texts))
     lines = [
         run_sink(side, topic, tmp_path / kind, config, last)
         for kind, side in (("java", java), ("kraal", mixed))
@@ -157,31 +161,38 @@ def test_dead_letters_of_a_sink_match_java(java: MixedCluster, mixed: ProcessClu
     mixed.write(topic, "bad first", "good", "bad last")
     letters = []
     for kind, side in (("java", java), ("kraal", mixed)):
-        dead, name = unique_name("dead"), f"dead-{kind}"
+        dead_letter_topic, name = unique_name("dead"), f"dead-{kind}"
         config = {
             "connector.class": FILE_SINK,
             "topics": topic,
             "file": str(tmp_path / kind),
-            "errors.deadletterqueue.topic.name": dead,
+            "errors.deadletterqueue.topic.name": dead_letter_topic,
             "errors.deadletterqueue.topic.replication.factor": "1",
             "errors.deadletterqueue.context.headers.enable": "true",
         }
         side.create(name, config | TEXTS)
-        side.alive[0].wait_until("the dead letters arrived", partial(has_two, mixed, dead))
-        letters.append([(each.value, normalize_headers(dict(each.headers))) for each in mixed.records(dead)])
+        side.alive[0].wait_until(
+            "the dead letters arrived", partial(has_two_records, mixed, dead_letter_topic)
+        )
+        letters.append(
+            [
+                (record.value, normalize_headers(dict(record.headers)))
+                for record in mixed.records(dead_letter_topic)
+            ]
+        )
         side.delete(name)
     assert letters[1] == letters[0]
 
 
-def has_two(cluster: ProcessCluster, topic: str) -> bool:
+def has_two_records(cluster: ProcessCluster, topic: str) -> bool:
     return len(cluster.values(topic)) == 2
 
 
 def normalize_headers(headers: dict[str, bytes | None]) -> dict[str, bytes | None]:
     """Remove the connector's name, and the stack frames below the plugin."""
     stack = headers["__connect.errors.exception.stacktrace"] or b""
-    kept = {"__connect.errors.exception.stacktrace": b"\n".join(stack.splitlines()[:2])}
-    return headers | kept | {"__connect.errors.connector.name": b""}
+    shortened = {"__connect.errors.exception.stacktrace": b"\n".join(stack.splitlines()[:2])}
+    return headers | shortened | {"__connect.errors.connector.name": b""}
 
 
 def test_sink_continues_after_the_jvm_was_killed(mixed: ProcessCluster, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Passes of a Python sink's batches through Java converters and transforms: values, headers, faults."""
+"""Tests for sink batches in Java converters and transforms: values, headers and faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraal.engine.records.steps import Summary, merge_notes
 from kraal.engine.records.tolerance import Tolerance
 from kraal.java_plugins.chains.chain import JavaChain
 from tests.fakes.spark.passes import ALL, steps
-from tests.integration.java_plugins.chains.conftest import JSON, Serve
+from tests.integration.java_plugins.chains.conftest import JSON, RunChain
 
 pytestmark = pytest.mark.ci
 
@@ -49,16 +49,16 @@ PAYLOAD = {"n": 1, "raw": "AAE=", "at": 1500, "many": [0.5, 2.0], "money": "BNI=
 
 
 @pytest.fixture(scope="module")
-def moody(serve: Serve) -> Iterator[JavaChain]:
-    """Start a chain that the tests share, so that its transform keeps counting."""
-    with serve("sink", MOODY | {"errors.retry.timeout": "5000"}) as chain:
+def moody_chain(run_chain: RunChain) -> Iterator[JavaChain]:
+    """Start one chain for all tests of the module, because the transform counts all records."""
+    with run_chain("sink", MOODY | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
 def table(*values: bytes | None, **columns: list[Any]) -> pa.Table:
     """Return records of partition 3, starting at offset 10."""
     count = len(values)
-    found = {
+    data = {
         "topic": ["t"] * count,
         "partition": [3] * count,
         "offset": list(range(10, 10 + count)),
@@ -69,44 +69,50 @@ def table(*values: bytes | None, **columns: list[Any]) -> pa.Table:
         "value": list(values),
     } | columns
     types = {name: OUT.field(name).type for name in OUT.names} | {"timestampType": pa.int32()}
-    return pa.table({name: pa.array(found[name], types[name]) for name in COLUMNS})
+    return pa.table({name: pa.array(data[name], types[name]) for name in COLUMNS})
 
 
 def run_pass(
-    chain: JavaChain, records: pa.Table, *, tolerance: Tolerance | None = None, **how: Any
+    chain: JavaChain, records: pa.Table, *, tolerance: Tolerance | None = None, **options: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Summary]:
     """Pass records through the chain like a Spark job; return the rows, the dead letters and the summary."""
-    given = SinkPass(steps=steps(tolerance), **({"value_form": "text"} | how))
-    one = pickle.loads(pickle.dumps(chain.sink_pass(given, None)))  # noqa: S301 - made here
-    output = pa.Table.from_batches(list(one(records.to_batches(2))), OUT)
+    sink_pass = SinkPass(steps=steps(tolerance), **({"value_form": "text"} | options))
+    run = pickle.loads(pickle.dumps(chain.sink_pass(sink_pass, None)))  # noqa: S301 - made here
+    output = pa.Table.from_batches(list(run(records.to_batches(2))), OUT)
     rows = output.to_pylist()
     summary, _ = merge_notes(output["note"].to_pylist())
-    written = [row for row in rows if row["note"] is None]
-    dead = [row for row in rows if row["note"] is not None and row["topic"] is not None]
-    return written, dead, summary
+    valid = [row for row in rows if row["note"] is None]
+    dead_letters = [row for row in rows if row["note"] is not None and row["topic"] is not None]
+    return valid, dead_letters, summary
 
 
-def test_records_are_converted_and_transformed_in_order(moody: JavaChain) -> None:
-    rows, _, summary = run_pass(moody, table(b"a", b"drop", "é".encode(), key=[b"k", None, None]))
+def test_records_are_converted_and_transformed_in_order(moody_chain: JavaChain) -> None:
+    rows, _, summary = run_pass(moody_chain, table(b"a", b"drop", "é".encode(), key=[b"k", None, None]))
     assert [row["value"].decode().partition(":")[2] for row in rows] == ["a", "é"]
-    first = rows[0]
-    position = (first["topic"], first["partition"], first["offset"], first["timestamp"], first["key"])
+    first_row = rows[0]
+    position = (
+        first_row["topic"],
+        first_row["partition"],
+        first_row["offset"],
+        first_row["timestamp"],
+        first_row["key"],
+    )
     assert position == ("t", 3, 10, TIME, b"k")
     assert rows[1]["offset"] == 12
-    assert [each["key"] for each in first["headers"]] == ["count"]
+    assert [header["key"] for header in first_row["headers"]] == ["count"]
     assert (summary.read, summary.written, summary.topics) == (3, 2, frozenset({"t"}))
 
 
-def test_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+def test_transform_keeps_its_state_between_batches(moody_chain: JavaChain) -> None:
     def number(row: dict[str, Any]) -> int:
         return int(row["value"].decode().partition(":")[0].removeprefix("-"))
 
-    first, second = run_pass(moody, table(b"a", b"b"))[0], run_pass(moody, table(b"c"))[0]
+    first, second = run_pass(moody_chain, table(b"a", b"b"))[0], run_pass(moody_chain, table(b"c"))[0]
     assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
-    rows, _, summary = run_pass(moody, table(b"a", b"bad one", b"b", b"c", b"d"))
+def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody_chain: JavaChain) -> None:
+    rows, _, summary = run_pass(moody_chain, table(b"a", b"bad one", b"b", b"c", b"d"))
     assert [row["offset"] for row in rows] == [10]
     fatal = summary.fatal
     assert fatal is not None
@@ -118,10 +124,10 @@ def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaC
     assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
 
 
-def test_dead_letters_contain_the_original_records(moody: JavaChain) -> None:
+def test_dead_letters_contain_the_original_records(moody_chain: JavaChain) -> None:
     headers = [None, [{"key": "own", "value": b"\xff"}], None]
     records = table(b"a", b"bad", b"c", headers=headers, key=[None, b"k", None])
-    rows, dead, summary = run_pass(moody, records, tolerance=ALL, writes_dead_letters=True)
+    rows, dead, summary = run_pass(moody_chain, records, tolerance=ALL, writes_dead_letters=True)
     assert [row["offset"] for row in rows] == [10, 12]
     (letter,) = dead
     note = json.loads(letter.pop("note"))["fault"]
@@ -133,56 +139,56 @@ def test_dead_letters_contain_the_original_records(moody: JavaChain) -> None:
     assert (summary.written, summary.counts.dead_letters, summary.counts.skipped) == (2, 1, 1)
 
 
-def test_retriable_error_is_retried(moody: JavaChain) -> None:
-    rows, _, summary = run_pass(moody, table(b"later"))
+def test_retriable_error_is_retried(moody_chain: JavaChain) -> None:
+    rows, _, summary = run_pass(moody_chain, table(b"later"))
     assert len(rows) == 1
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
 
 
-def test_unchanged_headers_keep_their_bytes(moody: JavaChain) -> None:
-    own = [
+def test_unchanged_headers_keep_their_bytes(moody_chain: JavaChain) -> None:
+    headers = [
         {"key": "own", "value": b"\xff\x00"},
         {"key": "number", "value": b"1.0"},
         {"key": "none", "value": None},
     ]
-    rows, _, _ = run_pass(moody, table(b"a", headers=[own]))
-    assert rows[0]["headers"][:3] == own
+    rows, _, _ = run_pass(moody_chain, table(b"a", headers=[headers]))
+    assert rows[0]["headers"][:3] == headers
     assert pa.array([rows[0]["headers"]], HEADERS).null_count == 0
 
 
-def test_record_without_a_timestamp_keeps_none(moody: JavaChain) -> None:
-    rows, _, _ = run_pass(moody, table(b"a", b"b", timestamp=[None, TIME], timestampType=[-1, 1]))
+def test_record_without_a_timestamp_keeps_none(moody_chain: JavaChain) -> None:
+    rows, _, _ = run_pass(moody_chain, table(b"a", b"b", timestamp=[None, TIME], timestampType=[-1, 1]))
     assert [row["timestamp"] for row in rows] == [None, TIME]
 
 
-def test_converter_failure_names_the_converter_and_counts_no_topic(serve: Serve) -> None:
-    with serve("sink", {}) as chain:
+def test_converter_failure_names_the_converter_and_counts_no_topic(run_chain: RunChain) -> None:
+    with run_chain("sink", {}) as chain:
         rows, _, summary = run_pass(chain, table(b"{no json"), tolerance=Tolerance(all=True, logs=True))
     assert not rows
     assert summary.topics == frozenset()
-    assert [(each.stage, each.class_name) for each in summary.faults] == [("VALUE_CONVERTER", JSON)]
+    assert [(fault.stage, fault.class_name) for fault in summary.faults] == [("VALUE_CONVERTER", JSON)]
 
 
-def test_values_are_formatted_like_java_or_as_json(serve: Serve) -> None:
+def test_values_are_formatted_like_java_or_as_json(run_chain: RunChain) -> None:
     value = json.dumps({"schema": SCHEMA, "payload": PAYLOAD}).encode()
-    with serve("sink", {}) as chain:
-        (printed,), _, _ = run_pass(chain, table(value))
-        (written,), _, _ = run_pass(chain, table(value), value_form="json")
-        (nothing,), _, _ = run_pass(chain, table(None), value_form="json")
-    assert printed["value"].startswith(b"Struct{n=1,raw=")
-    assert json.loads(written["value"]) == PAYLOAD | {"money": "12.34"}
-    assert nothing["value"] is None
+    with run_chain("sink", {}) as chain:
+        (text_row,), _, _ = run_pass(chain, table(value))
+        (json_row,), _, _ = run_pass(chain, table(value), value_form="json")
+        (null_row,), _, _ = run_pass(chain, table(None), value_form="json")
+    assert text_row["value"].startswith(b"Struct{n=1,raw=")
+    assert json.loads(json_row["value"]) == PAYLOAD | {"money": "12.34"}
+    assert null_row["value"] is None
 
 
-def test_bytes_are_unchanged_in_text_format(serve: Serve) -> None:
-    with serve(
+def test_bytes_are_unchanged_in_text_format(run_chain: RunChain) -> None:
+    with run_chain(
         "sink", {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
     ) as chain:
         (row,), _, _ = run_pass(chain, table(b"\x00\xff"))
     assert row["value"] == b"\x00\xff"
 
 
-def test_removed_topic_is_a_fault_of_the_record(moody: JavaChain) -> None:
-    rows, _, summary = run_pass(moody, table(b"nowhere", b"a"), tolerance=ALL)
+def test_removed_topic_is_a_fault_of_the_record(moody_chain: JavaChain) -> None:
+    rows, _, summary = run_pass(moody_chain, table(b"nowhere", b"a"), tolerance=ALL)
     assert [row["offset"] for row in rows] == [11]
     assert (summary.read, summary.written, summary.counts.skipped) == (2, 1, 1)

@@ -1,4 +1,4 @@
-"""Passes of a Python source's batches through Java transforms and converters: frames, values, faults, connections."""
+"""Tests for source batches in Java transforms and converters: frames, values, faults and connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.records import DECIMAL, TIMESTAMP
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from tests.fakes.spark.passes import ALL, steps
-from tests.integration.java_plugins.chains.conftest import Serve
+from tests.integration.java_plugins.chains.conftest import RunChain
 
 pytestmark = pytest.mark.ci
 
@@ -35,9 +35,9 @@ DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
 @pytest.fixture(scope="module")
-def moody(serve: Serve) -> Iterator[JavaChain]:
-    """Start a chain that the tests share, so that its transform keeps counting."""
-    with serve("source", MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
+def moody_chain(run_chain: RunChain) -> Iterator[JavaChain]:
+    """Start one chain for all tests of the module, because the transform counts all records."""
+    with run_chain("source", MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
@@ -49,12 +49,12 @@ def run_pass(
     **changes: Any,
 ) -> tuple[list[dict[str, Any]], Summary]:
     """Pass a table through the chain; return the rows and the summary."""
-    given = SourcePass(
+    source_pass = SourcePass(
         steps=steps(changes.pop("tolerance", None)), topic="t", value_schema=STRING, timestamp_ms=5
     )
     batch = SourceBatch(offsets={SourcePartition.of({"file": "f"}): {"position": 9}})
-    one = chain.source_pass(replace(given, **changes), batch, cancelled)
-    rows = pa.Table.from_batches(list(one(table.to_batches(3))), OUT).to_pylist()
+    run = chain.source_pass(replace(source_pass, **changes), batch, cancelled)
+    rows = pa.Table.from_batches(list(run(table.to_batches(3))), OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
     return [row for row in rows if row["topic"] is not None], merge_notes(notes)[0]
 
@@ -67,25 +67,25 @@ def get_values(rows: list[dict[str, Any]]) -> list[str]:
     return [row["value"].decode().partition(":")[2] for row in rows]
 
 
-def test_records_are_transformed_converted_and_dropped_in_order(moody: JavaChain) -> None:
-    rows, summary = run_pass(moody, text_table("a", "drop it", "é", "b"))
+def test_records_are_transformed_converted_and_dropped_in_order(moody_chain: JavaChain) -> None:
+    rows, summary = run_pass(moody_chain, text_table("a", "drop it", "é", "b"))
     assert get_values(rows) == ["A", "É", "B"]
     assert {row["topic"] for row in rows} == {"t"}
-    assert [each["key"] for each in rows[0]["headers"]] == ["count", "shouted"]
+    assert [header["key"] for header in rows[0]["headers"]] == ["count", "shouted"]
     assert (summary.read, summary.written, summary.counts) == (4, 3, ErrorCounts())
     assert summary.topics == {"t"}
 
 
-def test_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+def test_transform_keeps_its_state_between_batches(moody_chain: JavaChain) -> None:
     def number(row: dict[str, Any]) -> int:
         return int(row["value"].decode().partition(":")[0].removeprefix("-"))
 
-    first, second = run_pass(moody, text_table("a", "b"))[0], run_pass(moody, text_table("c"))[0]
+    first, second = run_pass(moody_chain, text_table("a", "b"))[0], run_pass(moody_chain, text_table("c"))[0]
     assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
-    rows, summary = run_pass(moody, text_table("a", "bad one", "b", "c", "d"))
+def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody_chain: JavaChain) -> None:
+    rows, summary = run_pass(moody_chain, text_table("a", "bad one", "b", "c", "d"))
     assert get_values(rows) == ["A"]
     fatal = summary.fatal
     assert fatal is not None
@@ -97,86 +97,86 @@ def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaC
     assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
 
 
-def test_tolerated_errors_are_skipped_counted_and_logged(moody: JavaChain) -> None:
+def test_tolerated_errors_are_skipped_counted_and_logged(moody_chain: JavaChain) -> None:
     tolerance = Tolerance(all=True, logs=True, shows_records=True)
-    rows, summary = run_pass(moody, text_table("a", "bad", "b?", "c"), tolerance=tolerance)
+    rows, summary = run_pass(moody_chain, text_table("a", "bad", "b?", "c"), tolerance=tolerance)
     assert get_values(rows) == ["A", "C"]
     assert summary.fatal is None
     assert (summary.read, summary.written) == (4, 2)
     assert (summary.counts.failures, summary.counts.skipped, summary.counts.logged) == (2, 2, 2)
-    assert [(each.stage, each.class_name) for each in summary.faults] == [
+    assert [(fault.stage, fault.class_name) for fault in summary.faults] == [
         ("TRANSFORMATION", "kraal.testing.Moody"),
         ("VALUE_CONVERTER", "kraal.testing.Shouting"),
     ]
     assert "sourcePartition={file=f}, sourceOffset={position=9}" in summary.faults[0].record
 
 
-def test_dead_letter_contains_the_original_record_and_the_error(moody: JavaChain) -> None:
+def test_dead_letter_contains_the_original_record_and_the_error(moody_chain: JavaChain) -> None:
     headers = pa.array([[{"key": "own", "value": b"\x00"}], None], HEADERS)
     table = text_table("bad", "bad?").append_column("headers", headers)
-    rows, summary = run_pass(moody, table, tolerance=ALL, dead=DEAD)
+    rows, summary = run_pass(moody_chain, table, tolerance=ALL, dead_topic=DEAD)
     assert [(row["topic"], row["value"]) for row in rows] == [("dead", b"BAD"), ("dead", b'"bad?"')]
-    first = {each["key"]: each["value"] for each in rows[0]["headers"]}
-    assert first["own"] == b"\x00"
-    assert first["__connect.errors.class.name"] == b"kraal.testing.Moody"
-    assert first["__connect.errors.exception.message"] == b"bad"
+    headers_of_first_row = {header["key"]: header["value"] for header in rows[0]["headers"]}
+    assert headers_of_first_row["own"] == b"\x00"
+    assert headers_of_first_row["__connect.errors.class.name"] == b"kraal.testing.Moody"
+    assert headers_of_first_row["__connect.errors.exception.message"] == b"bad"
     assert (summary.written, summary.counts.dead_letters) == (0, 2)
 
 
-def test_java_error_fails_the_batch(moody: JavaChain) -> None:
+def test_java_error_fails_the_batch(moody_chain: JavaChain) -> None:
     with pytest.raises(PluginFailed, match="StackOverflowError"):
-        run_pass(moody, text_table("deep"))
-    assert get_values(run_pass(moody, text_table("a"))[0]) == ["A"]
+        run_pass(moody_chain, text_table("deep"))
+    assert get_values(run_pass(moody_chain, text_table("a"))[0]) == ["A"]
 
 
-def test_retriable_error_is_retried(moody: JavaChain) -> None:
-    rows, summary = run_pass(moody, text_table("later"))
+def test_retriable_error_is_retried(moody_chain: JavaChain) -> None:
+    rows, summary = run_pass(moody_chain, text_table("later"))
     assert get_values(rows) == ["LATER"]
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
 
 
-def test_original_headers_of_a_record_stay_bytes(moody: JavaChain) -> None:
+def test_original_headers_of_a_record_stay_bytes(moody_chain: JavaChain) -> None:
     headers = pa.array([[{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]], HEADERS)
-    rows, _ = run_pass(moody, text_table("a").append_column("headers", headers))
+    rows, _ = run_pass(moody_chain, text_table("a").append_column("headers", headers))
     assert rows[0]["headers"][:2] == [{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]
 
 
-def test_header_name_with_nul_is_a_fault_of_the_record_with_librdkafka(moody: JavaChain) -> None:
+def test_header_name_with_nul_is_a_fault_of_the_record_with_librdkafka(moody_chain: JavaChain) -> None:
     table = text_table("a", "b").append_column(
         "headers", pa.array([[{"key": "a\0b", "value": b"1"}], None], HEADERS)
     )
-    rows, summary = run_pass(moody, table, tolerance=ALL, dead=DEAD, refuses_nul=True)
+    rows, summary = run_pass(moody_chain, table, tolerance=ALL, dead_topic=DEAD, refuses_nul=True)
     assert [row["topic"] for row in rows] == ["t", "dead"]
-    headers = {each["key"]: each["value"] for each in rows[1]["headers"]}
+    headers = {header["key"]: header["value"] for header in rows[1]["headers"]}
     assert headers["a\ufffdb"] == b"1"
     assert headers["__connect.errors.stage"] == b"HEADER_CONVERTER"
     assert headers["__connect.errors.exception.message"].startswith(
         b"The header name 'a\\x00b' of a record for the topic t contains NUL"
     )
     assert (summary.written, summary.counts.dead_letters) == (1, 1)
-    assert run_pass(moody, table)[0][0]["headers"][0] == {"key": "a\0b", "value": b"1"}
+    assert run_pass(moody_chain, table)[0][0]["headers"][0] == {"key": "a\0b", "value": b"1"}
 
 
-def test_cancel_aborts_a_pass_during_a_transform(serve: Serve) -> None:
-    with serve("source", MOODY) as chain:
+def test_cancel_aborts_a_pass_during_a_transform(run_chain: RunChain) -> None:
+    with run_chain("source", MOODY) as chain:
         cancelled = threading.Event()
         threading.Timer(0.5, cancelled.set).start()
         with pytest.raises(ChainCancelled):
             run_pass(chain, text_table("block"), cancelled=cancelled)
 
 
-def test_jvm_exit_is_distinguished_from_faults(serve: Serve) -> None:
-    with serve("source", MOODY) as chain:
+def test_jvm_exit_is_distinguished_from_faults(run_chain: RunChain) -> None:
+    with run_chain("source", MOODY) as chain:
         pass
     with pytest.raises(ChainLost):
         run_pass(chain, text_table("a"))
 
 
-def test_wrong_token_and_unknown_chain_are_rejected(moody: JavaChain) -> None:
+def test_wrong_token_and_unknown_chain_are_rejected(moody_chain: JavaChain) -> None:
     with pytest.raises(ChainLost):
-        run_pass(JavaChain(replace(moody.address, token="0" * 32)), text_table("a"))
+        run_pass(JavaChain(replace(moody_chain.address, token="0" * 32)), text_table("a"))
     with pytest.raises(PluginFailed, match="the task has ended"):
-        run_pass(JavaChain(replace(moody.address, number=2)), text_table("a"))
+        run_pass(JavaChain(replace(moody_chain.address, number=2)), text_table("a"))
 
 
 INNER = Schema(
@@ -244,18 +244,18 @@ EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 PLAIN = FULL | {"raw": "AAE=", "money": "-12.30", "when": -1, "map": {"k": 1, "l": None}}
 
 
-def zoo(*rows: dict[str, Any]) -> pa.Table:
+def make_zoo_table(*rows: dict[str, Any]) -> pa.Table:
     return pa.table({"value": pa.array(rows, ARROW)})
 
 
-def test_values_of_all_types_keep_their_schema(serve: Serve) -> None:
-    with serve("source", {"value.converter.decimal.format": "NUMERIC"}) as chain:
+def test_values_of_all_types_keep_their_schema(run_chain: RunChain) -> None:
+    with run_chain("source", {"value.converter.decimal.format": "NUMERIC"}) as chain:
         # The slice does not begin at the start of its arrays, so that their offsets matter.
-        rows, _ = run_pass(chain, zoo(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
+        rows, _ = run_pass(chain, make_zoo_table(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
     values = [json.loads(row["value"], parse_float=str) for row in rows]
-    shown = PLAIN | {"real": "0.1", "inner": {"x": 1, "y": "0.5"}, "many": [{"x": 2, "y": "1.5"}, None]}
-    assert [each["payload"] for each in values] == [shown, shown, shown, EMPTY | {"big": 7}]
-    fields = {each["field"]: each for each in values[0]["schema"]["fields"]}
+    expected = PLAIN | {"real": "0.1", "inner": {"x": 1, "y": "0.5"}, "many": [{"x": 2, "y": "1.5"}, None]}
+    assert [value["payload"] for value in values] == [expected, expected, expected, EMPTY | {"big": 7}]
+    fields = {field["field"]: field for field in values[0]["schema"]["fields"]}
     assert (fields["small"]["type"], fields["big"]["default"], fields["when"]["name"]) == (
         "int16",
         7,
@@ -264,40 +264,40 @@ def test_values_of_all_types_keep_their_schema(serve: Serve) -> None:
     assert values[0]["schema"]["name"] == "zoo"
 
 
-def test_schemaless_values_become_maps(serve: Serve) -> None:
+def test_schemaless_values_become_maps(run_chain: RunChain) -> None:
     simple = pa.array([{"n": 1, "f": 0.5, "s": ["a", None], "m": None}], pa.struct(
         [("n", pa.int32()), ("f", pa.float32()), ("s", pa.list_(pa.string())), ("m", pa.null())]
     ))  # fmt: skip
-    with serve("source", {"value.converter.schemas.enable": "false"}) as chain:
+    with run_chain("source", {"value.converter.schemas.enable": "false"}) as chain:
         rows, _ = run_pass(chain, pa.table({"value": simple, "key": ["k"]}), value_schema=None)
     assert json.loads(rows[0]["value"]) == {"n": 1, "f": 0.5, "s": ["a", None], "m": None}
     assert json.loads(rows[0]["key"]) == {"schema": None, "payload": "k"}
 
 
-def test_rows_can_have_their_own_topics_and_partitions(moody: JavaChain) -> None:
+def test_rows_can_have_their_own_topics_and_partitions(moody_chain: JavaChain) -> None:
     table = text_table("a", "b").append_column("topic", pa.array(["u", "v"]))
     table = table.append_column("partition", pa.array([None, 4], pa.int32()))
-    rows, summary = run_pass(moody, table, topic=None)
+    rows, summary = run_pass(moody_chain, table, topic=None)
     assert [(row["topic"], row["partition"]) for row in rows] == [("u", None), ("v", 4)]
     assert summary.topics == {"u", "v"}
 
 
-def test_rows_can_have_their_own_timestamps(serve: Serve) -> None:
+def test_rows_can_have_their_own_timestamps(run_chain: RunChain) -> None:
     times = [
         0,
         1_792_886_400_000_000,
         1_792_890_000_000_999,
         None,
-    ]  # the clocks in Berlin go back between two of them
+    ]  # clocks in Berlin are set back between the second and the third
     stamps = pa.array(times, pa.timestamp("us", "Europe/Berlin"))
-    stamped = {
+    config = {
         "transforms": "t",
         "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value",
         "transforms.t.timestamp.field": "at",
         "value.converter.schemas.enable": "false",
     }
     values = pa.array([{"n": 1}] * len(times), pa.struct([("n", pa.int32())]))
-    with serve("source", stamped) as chain:
+    with run_chain("source", config) as chain:
         rows, _ = run_pass(chain, pa.table({"value": values, "timestamp": stamps}), value_schema=None)
-    shown = [json.loads(row["value"]).get("at") for row in rows]
-    assert shown == [0, 1_792_886_400_000, 1_792_890_000_000, None]
+    inserted = [json.loads(row["value"]).get("at") for row in rows]
+    assert inserted == [0, 1_792_886_400_000, 1_792_890_000_000, None]

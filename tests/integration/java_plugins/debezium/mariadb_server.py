@@ -1,4 +1,4 @@
-"""A real MariaDB server: the installed one, or else the programs of Debian's packages."""
+"""Runs a real MariaDB server, either the installed one or one from Debian packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES: Final = ("mariadb-server-core", "mariadb-client-core")
 SYSTEM: Final = Path("/usr")
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
-UP_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 SETTINGS: Final = (
     "--bind-address=127.0.0.1",
     "--innodb-buffer-pool-size=16M",
@@ -43,10 +43,10 @@ class MariaDB:
 
     def ask(self, sql: str) -> list[str]:
         """Run statements in the database `test`; return the rows, with tabs between values. Raises ScriptFailed."""
-        done = self._client(sql, "test")
-        if done.returncode:
-            raise ScriptFailed(f"MariaDB refused {sql}: {done.stderr.strip()}")
-        return done.stdout.splitlines()
+        result = self._client(sql, "test")
+        if result.returncode:
+            raise ScriptFailed(f"MariaDB refused {sql}: {result.stderr.strip()}")
+        return result.stdout.splitlines()
 
     def is_up(self) -> bool:
         """Return whether the server responds."""
@@ -56,7 +56,7 @@ class MariaDB:
         address = ("--protocol=tcp", "-h", "127.0.0.1", "-P", str(self.port), "-u", USER, f"-p{PASSWORD}")
         return subprocess.run(
             [str(self.programs / "bin" / "mariadb"), "--no-defaults", "-N", "-B", *address, database, "-e", sql],
-            env=dict(self.environment), capture_output=True, encoding="utf-8", check=False, timeout=UP_S,
+            env=dict(self.environment), capture_output=True, encoding="utf-8", check=False, timeout=TIMEOUT_S,
         )  # fmt: skip
 
 
@@ -68,21 +68,21 @@ def mariadb() -> Iterator[MariaDB]:
     try:
         common = ["--no-defaults", f"--basedir={programs}", f"--datadir={home / 'data'}"]
         common += ["--user=root"] if os.geteuid() == 0 else []
-        first = home / "first.sql"
-        first.write_text(
+        init_file = home / "first.sql"
+        init_file.write_text(
             f"CREATE USER '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; CREATE DATABASE test;"
             f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;".replace(";", ";\n"),
             encoding="ascii",
         )
         result = subprocess.run(
             [str(programs / "bin" / "mariadb-install-db"), *common, "--skip-test-db"],
-            env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=UP_S,
+            env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=TIMEOUT_S,
         )  # fmt: skip
         if result.returncode:
             raise ScriptFailed(
                 f"MariaDB could not create its files in {home}: {result.stdout}{result.stderr}"
             )
-        with _run_server(programs, environment, home, [*common, f"--init-file={first}"]) as server:
+        with _run_server(programs, environment, home, [*common, f"--init-file={init_file}"]) as server:
             yield server
     finally:
         shutil.rmtree(home)
@@ -93,30 +93,34 @@ def _run_server(
     programs: Path, environment: Mapping[str, str], home: Path, common: list[str]
 ) -> Iterator[MariaDB]:
     port, log = free_port(), home / "log"
-    more = [f"--port={port}", f"--socket={home / 'socket'}", f"--pid-file={home / 'pid'}", *SETTINGS]
+    options = [f"--port={port}", f"--socket={home / 'socket'}", f"--pid-file={home / 'pid'}", *SETTINGS]
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [str(programs / "sbin" / "mariadbd"), *common, *more],
+            [str(programs / "sbin" / "mariadbd"), *common, *options],
             env=dict(environment), stdout=out, stderr=subprocess.STDOUT, cwd=home, start_new_session=True,
         )  # fmt: skip
     server = MariaDB(process, programs, environment, port)
     try:
-        wait_until("MariaDB responded", lambda: process.poll() is not None or server.is_up(), timeout_s=UP_S)
+        wait_until(
+            "MariaDB responded", lambda: process.poll() is not None or server.is_up(), timeout_s=TIMEOUT_S
+        )
         if process.poll() is not None:
             raise ScriptFailed(f"MariaDB ended while starting: {log.read_text(errors='replace')}")
         yield server
     finally:
         process.kill()
-        process.wait(UP_S)
+        process.wait(TIMEOUT_S)
 
 
 def _find_programs() -> tuple[Path, dict[str, str]]:
-    """Return the directory above `bin` and `sbin`, and the environment of the programs; may download them."""
+    """Return the parent directory of `bin` and `sbin`, and the environment of the programs; may download them."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    if all((SYSTEM / each).exists() for each in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")):
+    if all(
+        (SYSTEM / program).exists() for program in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")
+    ):
         return SYSTEM, environment
-    place = unpack(
-        "mariadb", *PACKAGES, ways="Or install the package mariadb-server.", with_dependencies=True
+    root = unpack(
+        "mariadb", *PACKAGES, alternatives="Or install the package mariadb-server.", with_dependencies=True
     )
-    libraries = {path.parent for path in place.rglob("*.so*")}
-    return place / "usr", environment | {"LD_LIBRARY_PATH": os.pathsep.join(map(str, sorted(libraries)))}
+    libraries = {path.parent for path in root.rglob("*.so*")}
+    return root / "usr", environment | {"LD_LIBRARY_PATH": os.pathsep.join(map(str, sorted(libraries)))}

@@ -9,7 +9,7 @@ from typing import Any
 from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import stored_offsets
 
-MOMENTS = re.compile(rb'"(lsn|lsn_proc|lsn_commit|txId|ts_ms|ts_us|ts_ns|ts_usec)":\d+')
+RUN_SPECIFIC = re.compile(rb'"(lsn|lsn_proc|lsn_commit|txId|ts_ms|ts_us|ts_ns|ts_usec)":\d+')
 """Matches positions, transaction ids and timestamps in records and offsets."""
 POSITIONS = re.compile(rb'\\"\d+\\"')
 """Matches positions in the field `sequence`."""
@@ -19,29 +19,30 @@ RUN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def normalize(data: bytes | None, name: str) -> bytes:
     """Replace the connector's name with NAME, and run-specific values with 0; return b"(none)" for None."""
-    named = b"(none)" if data is None else data.replace(name.encode(), b"NAME")
-    return POSITIONS.sub(rb'\\"0\\"', MOMENTS.sub(rb'"\1":0', named))
+    renamed = b"(none)" if data is None else data.replace(name.encode(), b"NAME")
+    return POSITIONS.sub(rb'\\"0\\"', RUN_SPECIFIC.sub(rb'"\1":0', renamed))
 
 
-def rows(
+def read_normalized(
     side: ProcessCluster, name: str, topic: str
 ) -> list[tuple[int, bytes, bytes, list[tuple[str, bytes]]]]:
     """Return partition, key, value and headers of each record, in order, as `normalize` returns them."""
     return [
         (
-            each.partition,
-            normalize(each.key, name),
-            normalize(each.value, name),
-            [(key, RUN.sub(b"RUN", normalize(value, name))) for key, value in each.headers],
+            record.partition,
+            normalize(record.key, name),
+            normalize(record.value, name),
+            [(key, RUN.sub(b"RUN", normalize(value, name))) for key, value in record.headers],
         )
-        for each in side.records(topic)
+        for record in side.records(topic)
     ]
 
 
 def records(side: ProcessCluster, topic: str) -> list[tuple[Any, Any]]:
     """Return the keys and values of a topic's records."""
     return [
-        (json.loads(each.key or b"null"), json.loads(each.value or b"null")) for each in side.records(topic)
+        (json.loads(record.key or b"null"), json.loads(record.value or b"null"))
+        for record in side.records(topic)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Debezium's MariaDB source with a real server, compared with a Java worker."""
+"""Tests that Debezium's MariaDB source with a real server behaves as on a Java worker."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.slow
 CONNECTOR = "io.debezium.connector.mariadb.MariaDbConnector"
 VERSION = "3.5.0.Final"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-MOMENTS = ("ts_ms", "ts_us", "ts_ns")
+TIMESTAMP_FIELDS = ("ts_ms", "ts_us", "ts_ns")
 """Fields that differ between two sources that read the same changes at the same positions."""
 RUN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The identifier that Debezium gives to a run of a task."""
+"""Matches the identifier that Debezium gives to a run of a task."""
 TYPES = """
     CREATE TABLE kinds (
         id bigint PRIMARY KEY, tiny tinyint, flag boolean, unsigned_id bigint unsigned, amount decimal(12, 3),
@@ -55,7 +55,10 @@ CHANGES = """
 """
 LAST_CHANGE = "DELETE FROM kinds WHERE id = 2"
 OPERATIONS = ["r", "r", "u", "c", "d", None, "c", "d", None]
-"""The operations of the records: a snapshot of two rows; a changed key is a deletion, a tombstone and an insertion."""
+"""The operations of the records: a snapshot of two rows, then the changes.
+
+A changed key becomes a deletion, a tombstone and an insertion.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +74,8 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """Return the properties of workers with Debezium's plugin."""
     directory = tmp_path_factory.mktemp("debezium")
     for archive in ensure("debezium-mariadb"):
-        with tarfile.open(archive) as opened:
-            opened.extractall(directory, filter="data")
+        with tarfile.open(archive) as files:
+            files.extractall(directory, filter="data")
     return {"plugin.path": str(directory), "offset.flush.interval.ms": "500"}
 
 
@@ -94,7 +97,7 @@ def java(
         yield cluster
 
 
-def source(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
+def source_config(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
     """Return the config of a source of the table `kinds`; its topics are NAME and NAME.test.kinds."""
     return {
         "connector.class": CONNECTOR,
@@ -122,12 +125,12 @@ def list_topics(side: ProcessCluster, name: str) -> list[str]:
 def remove_timestamps(value: Any) -> Any:
     """Return a record without the timestamps of the connector and the database."""
     if isinstance(value, dict):
-        return {key: remove_timestamps(each) for key, each in value.items() if key not in MOMENTS}
+        return {key: remove_timestamps(each) for key, each in value.items() if key not in TIMESTAMP_FIELDS}
     return [remove_timestamps(each) for each in value] if isinstance(value, list) else value
 
 
 def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
-    """Return partition, key, value and headers of each record of a topic, in order, with NAME in place of the name."""
+    """Return partition, key, value and headers of each record of a topic, in order, with the name replaced by NAME."""
 
     def replace_name(text: bytes | None) -> bytes:
         return (text or b"").replace(name.encode(), b"NAME")
@@ -137,27 +140,27 @@ def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
 
     return [
         (
-            each.partition,
-            parse(each.key),
-            parse(each.value),
-            [(key, RUN.sub(b"RUN", replace_name(value))) for key, value in each.headers],
+            record.partition,
+            parse(record.key),
+            parse(record.value),
+            [(key, RUN.sub(b"RUN", replace_name(value))) for key, value in record.headers],
         )
-        for each in side.records(topic)
+        for record in side.records(topic)
     ]
 
 
 def last_offset(side: ProcessCluster, name: str) -> tuple[bytes, bytes] | None:
-    """Return key and value of the last stored offset, with NAME in place of the name; None if there is none."""
+    """Return key and value of the last stored offset, with the name replaced by NAME; None if none is stored."""
     stored = [(key, value) for key, value in stored_offsets(side, name) if value]
     return stored[-1] if stored else None
 
 
-def list_operations(rows: list[Any]) -> list[str | None]:
-    return [value and value["payload"]["op"] for _, _, value, _ in rows]
+def list_operations(changes: list[Any]) -> list[str | None]:
+    return [value and value["payload"]["op"] for _, _, value, _ in changes]
 
 
 def has_stored(side: ProcessCluster, name: str, position: object) -> bool:
-    return transactions(last_offset(side, name)) == position
+    return get_transactions(last_offset(side, name)) == position
 
 
 def test_snapshot_changes_and_offsets_match_java(
@@ -165,7 +168,7 @@ def test_snapshot_changes_and_offsets_match_java(
 ) -> None:
     names = {side: unique_name("dbz") for side in (kraal, java)}
     for number, (side, name) in enumerate(names.items()):
-        side.create(name, source(side, database, name, 5000 + number))
+        side.create(name, source_config(side, database, name, 5000 + number))
     for side, name in names.items():
         side.alive[0].wait_for_states(name, RUNNING)
         wait_for_records(side, name, 2)
@@ -175,18 +178,18 @@ def test_snapshot_changes_and_offsets_match_java(
     results = []
     for side, name in names.items():
         wait_for_records(side, name, len(OPERATIONS))
-        side.alive[0].wait_until(  # a change's offset has the transactions before it
+        side.alive[0].wait_until(  # the offset of a change contains the transactions before it
             "the offset of the last change was stored", partial(has_stored, side, name, position)
         )
         topics = list_topics(side, name)
         changed = records(side, name, f"{name}.test.kinds")
         results.append((topics, changed, records(side, name, name), last_offset(side, name)))
-    mine, its = results
-    for each in zip(mine, its, strict=True):
-        assert each[0] == each[1]
-    assert mine[0] == ["", "-history", ".test.kinds"]
-    assert list_operations(mine[1]) == OPERATIONS
-    assert all(headers for _, _, _, headers in mine[1])
+    actual, expected = results
+    for pair in zip(actual, expected, strict=True):
+        assert pair[0] == pair[1]
+    assert actual[0] == ["", "-history", ".test.kinds"]
+    assert list_operations(actual[1]) == OPERATIONS
+    assert all(headers for _, _, _, headers in actual[1])
     plugin_jvm(kraal.alive[0]).kill()
     database.ask("ALTER TABLE kinds ADD COLUMN last int; INSERT INTO kinds (id, last) VALUES (9, 99)")
     topic = f"{names[kraal]}.test.kinds"
@@ -205,38 +208,44 @@ def test_snapshot_changes_and_offsets_match_java(
 def rest_responses(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
     """Return the plugin's listing entry, its own keys, and the error count and values of a config."""
     worker = side.alive[0]
-    listed = [each for each in worker.get("/connector-plugins").body if each["class"] == CONNECTOR]
+    listed = [plugin for plugin in worker.get("/connector-plugins").body if plugin["class"] == CONNECTOR]
     keys = worker.get(f"/connector-plugins/{CONNECTOR}/config").body
-    own = keys[: [each["name"] for each in keys].index("name")]  # Connect's keys come after the plugin's
+    # Connect's keys come after the plugin's.
+    plugin_keys = keys[: [key["name"] for key in keys].index("name")]
     checked = worker.put(f"/connector-plugins/{CONNECTOR}/config/validate", {**config, "name": "any"}).body
-    names = {"connector.class", *(each["name"] for each in own)}
-    values = [each["value"] for each in checked["configs"] if each["value"]]  # see docs/compat.md
-    shown = json.dumps([each for each in values if each["name"] in names])
-    return [listed, own, checked["error_count"], json.loads(re.sub(r"\(conn=\d+\)", "(conn=N)", shown))]
+    names = {"connector.class", *(key["name"] for key in plugin_keys)}
+    values = [entry["value"] for entry in checked["configs"] if entry["value"]]  # see docs/compat.md
+    plugin_values = json.dumps([value for value in values if value["name"] in names])
+    return [
+        listed,
+        plugin_keys,
+        checked["error_count"],
+        json.loads(re.sub(r"\(conn=\d+\)", "(conn=N)", plugin_values)),
+    ]
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({}, id="a config that fits"),
-        pytest.param({"database.password": "wrong"}, id="a wrong password"),
-        pytest.param({"database.hostname": "", "snapshot.mode": "sometimes"}, id="wrong values"),
+        pytest.param({}, id="valid config"),
+        pytest.param({"database.password": "wrong"}, id="wrong password"),
+        pytest.param({"database.hostname": "", "snapshot.mode": "sometimes"}, id="invalid values"),
     ],
 )
 def test_rest_responses_match_java(
     kraal: ProcessCluster, java: MixedCluster, database: MariaDB, change: dict[str, str]
 ) -> None:
-    config = source(kraal, database, "any", 6000) | change
-    mine, its = (rest_responses(side, config) for side in (kraal, java))
-    assert mine == its
-    listed, own, errors, values = mine
+    config = source_config(kraal, database, "any", 6000) | change
+    actual, expected = (rest_responses(side, config) for side in (kraal, java))
+    assert actual == expected
+    listed, plugin_keys, errors, values = actual
     assert listed == [{"class": CONNECTOR, "type": "source", "version": VERSION}]
-    assert len(own) > 50
+    assert len(plugin_keys) > 50
     assert len(values) > 50
     assert (errors > 0) == bool(change)
 
 
-def transactions(offset: tuple[bytes, bytes] | None) -> list[str]:
+def get_transactions(offset: tuple[bytes, bytes] | None) -> list[str]:
     return [json.loads(offset[1])["gtids"]] if offset else []
 
 

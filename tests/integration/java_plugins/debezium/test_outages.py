@@ -1,4 +1,4 @@
-"""Debezium loses no changes if broker and database are killed or frozen, during the snapshot or afterwards."""
+"""Tests that Debezium loses no changes if servers, worker or JVM fail during the snapshot or while streaming."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scripts.harness.processes import freeze
 from tests.integration.java_plugins.debezium.test_postgresql import (
     restart_failed,
     slot_position,
-    source,
+    source_config,
     wait_for_offset,
 )
 from tests.integration.java_plugins.flows import RUNNING, plugin_jvm, unique_name, wait_for_plugins
@@ -31,10 +31,10 @@ from tests.integration.java_plugins.flows import RUNNING, plugin_jvm, unique_nam
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROWS = 50_000
-MORE = 500
+ROWS_PER_INSERT = 500
 SNAPSHOT_S = 20.0
-"""The minimum duration of a snapshot: the database sleeps after each `PART` rows."""
-PART = 100
+"""The minimum duration of a snapshot: the database sleeps after every `ROWS_PER_SLEEP` rows."""
+ROWS_PER_SLEEP = 100
 FROZEN_S = 8.0
 """Longer than a worker's session timeout."""
 
@@ -53,7 +53,7 @@ class Environment:
         self.cluster.start_broker()
 
     def freeze_broker(self) -> None:
-        """Suspend the broker for some seconds, like a stalled machine."""
+        """Suspend the broker for several seconds, like a stalled machine."""
         assert self.broker.pid is not None
         freeze([psutil.Process(self.broker.pid)], FROZEN_S)
 
@@ -62,7 +62,7 @@ class Environment:
         self.database.crash()
 
     def freeze_database(self) -> None:
-        """Suspend all processes of the server for some seconds."""
+        """Suspend all processes of the server for several seconds."""
         self.database.freeze(FROZEN_S)
 
     def kill_jvm(self) -> None:
@@ -90,7 +90,7 @@ OUTAGES: tuple[Callable[[Environment], None], ...] = (
 def open_environment(directory: Path, exactly_once: str) -> Iterator[Environment]:
     """Start a worker with Debezium's plugin, its own broker and its own database."""
     plugins = directory / "plugins"
-    with tarfile.open(next(each for each in ensure("debezium") if "postgres" in each.name)) as archive:
+    with tarfile.open(next(path for path in ensure("debezium") if "postgres" in path.name)) as archive:
         archive.extractall(plugins, filter="data")
     properties = {
         "plugin.path": str(plugins),
@@ -106,7 +106,7 @@ def open_environment(directory: Path, exactly_once: str) -> Iterator[Environment
         yield Environment(cluster, broker, database)
 
 
-def reader(bootstrap: str) -> Consumer:
+def committed_reader(bootstrap: str) -> Consumer:
     """Return a consumer of committed records."""
     return Consumer(
         {
@@ -123,7 +123,7 @@ def end_offset(bootstrap: str, topic: str) -> int:
 
     A broker that has just started may not know its partitions' leaders.
     """
-    with closing(reader(bootstrap)) as consumer, suppress(KafkaException):
+    with closing(committed_reader(bootstrap)) as consumer, suppress(KafkaException):
         if topic in consumer.list_topics(timeout=30).topics:
             end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
             return end
@@ -133,13 +133,13 @@ def end_offset(bootstrap: str, topic: str) -> int:
 def count_ids(bootstrap: str, topic: str) -> Counter[int]:
     """Return the number of committed records by row id."""
     end, counts, partition = end_offset(bootstrap, topic), Counter[int](), TopicPartition(topic, 0, 0)
-    with closing(reader(bootstrap)) as consumer:
+    with closing(committed_reader(bootstrap)) as consumer:
         consumer.assign([partition])
         while consumer.position([partition])[0].offset < end and (
             messages := consumer.consume(1000, timeout=5)
         ):
-            assert not [each for each in messages if each.error() is not None]
-            counts.update(json.loads(each.key() or b"")["id"] for each in messages)
+            assert not [message for message in messages if message.error() is not None]
+            counts.update(json.loads(message.key() or b"")["id"] for message in messages)
     return counts
 
 
@@ -165,10 +165,10 @@ def test_interrupted_snapshot_loses_no_rows(tmp_path: Path, exactly_once: str) -
 
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
 def test_outages_while_streaming_lose_no_changes(tmp_path: Path, exactly_once: str) -> None:
-    """Rows are inserted before and after each outage; with exactly-once support, each is written once."""
+    """Rows are inserted before and after each outage; with exactly-once support, each row is written once."""
     with open_environment(tmp_path, exactly_once) as environment:
-        name, topic = create(environment, "followed", MORE, exactly_once)
-        worker, database, total = environment.cluster.alive[0], environment.database, MORE
+        name, topic = create(environment, "followed", ROWS_PER_INSERT, exactly_once)
+        worker, database, total = environment.cluster.alive[0], environment.database, ROWS_PER_INSERT
         wait_for(environment, name, topic, total)
         wait_for_offset(environment.cluster, name)
         for outage in OUTAGES:
@@ -176,9 +176,9 @@ def test_outages_while_streaming_lose_no_changes(tmp_path: Path, exactly_once: s
             for interrupted in (True, False):
                 database.ask(
                     f"INSERT INTO followed SELECT n, 'row ' || n "  # noqa: S608
-                    f"FROM generate_series({total + 1}, {total + MORE}) n"
+                    f"FROM generate_series({total + 1}, {total + ROWS_PER_INSERT}) n"
                 )
-                total += MORE
+                total += ROWS_PER_INSERT
                 if interrupted:
                     outage(environment)
             counts = wait_for(environment, name, topic, total)
@@ -189,18 +189,18 @@ def test_outages_while_streaming_lose_no_changes(tmp_path: Path, exactly_once: s
 
 
 def create(
-    environment: Environment, table: str, rows: int, exactly_once: str, snapshot_s: float = 0.0
+    environment: Environment, table: str, row_count: int, exactly_once: str, snapshot_s: float = 0.0
 ) -> tuple[str, str]:
-    """Fill a table, and create a connector for it; return its name and its topic.
+    """Fill a table and create a connector for it; return the names of the connector and its topic.
 
-    The snapshot takes at least `snapshot_s`.
+    The snapshot takes at least `snapshot_s` seconds.
     """
     name = unique_name("outage")
     environment.database.ask(
         f"CREATE TABLE {table} (id int PRIMARY KEY, name text);"  # noqa: S608
-        f"INSERT INTO {table} SELECT n, 'row ' || n FROM generate_series(1, {rows}) n"
+        f"INSERT INTO {table} SELECT n, 'row ' || n FROM generate_series(1, {row_count}) n"
     )
-    config = source(environment.database, name, table) | {
+    config = source_config(environment.database, name, table) | {
         "key.converter.schemas.enable": "false",
         "value.converter.schemas.enable": "false",
         "snapshot.fetch.size": "100",
@@ -211,11 +211,11 @@ def create(
         "retriable.restart.connector.wait.ms": "500",
     }
     if snapshot_s:
-        key, pause = "snapshot.select.statement.overrides", snapshot_s * PART / rows
+        key, pause = "snapshot.select.statement.overrides", snapshot_s * ROWS_PER_SLEEP / row_count
         config[key] = f"public.{table}"
         config[f"{key}.public.{table}"] = (
             f"SELECT * FROM public.{table} "  # noqa: S608
-            f"WHERE CASE WHEN id % {PART} = 0 THEN pg_sleep({pause}) IS NOT NULL ELSE true END"
+            f"WHERE CASE WHEN id % {ROWS_PER_SLEEP} = 0 THEN pg_sleep({pause}) IS NOT NULL ELSE true END"
         )
     if exactly_once == "enabled":
         config["exactly.once.support"] = "required"
@@ -229,7 +229,7 @@ def has_begun(environment: Environment, topic: str) -> bool:
 
 def wait_for(environment: Environment, name: str, topic: str, total: int) -> Counter[int]:
     """Wait until all rows are in the topic, restarting failed tasks as a user would."""
-    worker, wanted, counts = environment.cluster.alive[0], set(range(1, total + 1)), Counter[int]()
+    worker, expected_ids, counts = environment.cluster.alive[0], set(range(1, total + 1)), Counter[int]()
 
     def has_all_rows() -> bool:
         restart_failed(environment.cluster, name)
@@ -237,7 +237,7 @@ def wait_for(environment: Environment, name: str, topic: str, total: int) -> Cou
             return False
         counts.clear()
         counts.update(count_ids(environment.cluster.bootstrap, topic))
-        return set(counts) == wanted
+        return set(counts) == expected_ids
 
     worker.wait_until(f"{total} rows arrived", has_all_rows)
     return counts

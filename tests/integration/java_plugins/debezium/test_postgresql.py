@@ -1,4 +1,4 @@
-"""Debezium's PostgreSQL source and JDBC sink with real servers, compared with a Java worker."""
+"""Tests that Debezium's PostgreSQL source and JDBC sink with a real server behave as on a Java worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.plugin_lock.java import plugin_path
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.debezium.records import last_offset, records, rows
+from tests.integration.java_plugins.debezium.records import last_offset, read_normalized, records
 from tests.integration.java_plugins.flows import (
     RUNNING,
     has_restarted,
@@ -90,7 +90,7 @@ def java(
         yield cluster
 
 
-def source(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
+def source_config(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
     """Return the config of a source with its own replication slot; its topic is NAME.public.TABLE."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -111,8 +111,8 @@ def source(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
     }
 
 
-def sink(database: PostgreSQL, topic: str, table: str) -> dict[str, str]:
-    """Return the config of a sink that updates and deletes the rows of a table, which it creates."""
+def sink_config(database: PostgreSQL, topic: str, table: str) -> dict[str, str]:
+    """Return the config of a sink that creates a table, and updates and deletes the rows of the table."""
     return {
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
         "topics": topic,
@@ -142,7 +142,7 @@ def test_snapshot_and_changes_match_java(
     database.ask(TYPES.replace("kinds", table))
     names = {side: unique_name("dbz") for side in (kraal, java)}
     for side, name in names.items():
-        side.create(name, source(database, name, table) | {"connector.plugin.version": version})
+        side.create(name, source_config(database, name, table) | {"connector.plugin.version": version})
     for side, name in names.items():
         side.alive[0].wait_for_states(name, RUNNING)
         wait_for_records(side, f"{name}.public.{table}", 2)
@@ -151,12 +151,12 @@ def test_snapshot_and_changes_match_java(
     for side, name in names.items():
         topic = f"{name}.public.{table}"
         wait_for_records(side, topic, 6)  # an update, an insertion, and a deletion with its tombstone
-        results.append(rows(side, name, topic))
-    mine, its = results
-    assert mine == its
-    for shown in (f'"version":"{version}"', '"name":"io.debezium.time.MicroTimestamp"', '"name":"NAME"'):
-        assert shown.encode() in mine[0][2]
-    assert all(headers for _, _, _, headers in mine)
+        results.append(read_normalized(side, name, topic))
+    actual, expected = results
+    assert actual == expected
+    for text in (f'"version":"{version}"', '"name":"io.debezium.time.MicroTimestamp"', '"name":"NAME"'):
+        assert text.encode() in actual[0][2]
+    assert all(headers for _, _, _, headers in actual)
     for side, name in names.items():
         side.alive[0].wait_until("the last offset was stored", partial(has_stored_deletion, side, name))
     assert last_offset(kraal, names[kraal]) == last_offset(java, names[java])
@@ -176,12 +176,15 @@ def test_restarts_register_debezium_mbeans_once(kraal: ProcessCluster, database:
     """risingwavelabs/risingwave#23511."""
     database.ask("CREATE TABLE restarted (id int PRIMARY KEY); INSERT INTO restarted VALUES (0)")
     name, worker = unique_name("restarted"), kraal.alive[0]
-    kraal.create(name, source(database, name, "restarted") | {"slot.drop.on.stop": "false"})
+    kraal.create(name, source_config(database, name, "restarted") | {"slot.drop.on.stop": "false"})
     wait_for_records(kraal, f"{name}.public.restarted", 1)
     wait_for_offset(kraal, name)
     for number in (1, 2):
         kraal.restart(name)
-        worker.wait_until("it had restarted", lambda: has_restarted(kraal, name, number, "RUNNING"))  # noqa: B023
+        worker.wait_until(
+            "the connector had restarted",
+            lambda: has_restarted(kraal, name, number, "RUNNING"),  # noqa: B023
+        )
         database.ask(f"INSERT INTO restarted VALUES ({number})")  # noqa: S608
         wait_for_records(kraal, f"{name}.public.restarted", number + 1)
         worker.wait_until("there was one MBean", lambda: count_mbeans(kraal, name) == 1)
@@ -213,27 +216,27 @@ def test_flattened_rows_and_target_database_match_java(
     database.ask("INSERT INTO flat VALUES (1, 'one', 1.10), (2, 'two', NULL), (3, 'déjà', -3)")
     names = {side: unique_name("flat") for side in (kraal, java)}
     for side, name in names.items():
-        side.create(name, source(database, name, "flat") | UNWRAPPED)
-        side.create(f"{name}-sink", sink(database, f"{name}.public.flat", get_target_table(name)))
+        side.create(name, source_config(database, name, "flat") | UNWRAPPED)
+        side.create(f"{name}-sink", sink_config(database, f"{name}.public.flat", get_target_table(name)))
     for side, name in names.items():
         wait_for_records(side, f"{name}.public.flat", 3)
     database.ask(
         "UPDATE flat SET amount = 7 WHERE id = 1; DELETE FROM flat WHERE id = 2; INSERT INTO flat VALUES (4, NULL, 4)"
     )
-    topics, ends = [], []
+    topics, tables = [], []
     for side, name in names.items():
         wait_for_records(side, f"{name}.public.flat", 6)
-        topics.append(rows(side, name, f"{name}.public.flat"))
+        topics.append(read_normalized(side, name, f"{name}.public.flat"))
         side.alive[0].wait_until(
             "all rows were copied", partial(has_ids, database, get_target_table(name), ["1", "3", "4"])
         )
-        ends.append(database.ask(f"SELECT * FROM {get_target_table(name)} ORDER BY id"))  # noqa: S608
+        tables.append(database.ask(f"SELECT * FROM {get_target_table(name)} ORDER BY id"))  # noqa: S608
     assert topics[0] == topics[1]
     assert '"name":"déjà"'.encode() in topics[0][2][2]
-    assert ends[0] == ends[1]
+    assert tables[0] == tables[1]
     for side, name in names.items():
-        for each in (f"{name}-sink", name):
-            side.delete(each)
+        for connector in (f"{name}-sink", name):
+            side.delete(connector)
 
 
 def get_target_table(name: str) -> str:
@@ -250,18 +253,22 @@ def rest_responses(side: ProcessCluster, config: Mapping[str, str], version: str
     """Return the listing, a version's own keys, and the values of a config that requires the version."""
     worker, plugin = side.alive[0], config["connector.class"]
     listed = [each for each in worker.get("/connector-plugins").body if each["class"] == plugin]
-    answer = worker.get(f"/connector-plugins/{plugin}/config?version={version}")
-    own = answer.body[: [each["name"] for each in answer.body].index("name")] if answer.status == 200 else []
-    wanted = {**config, "name": "any", "connector.plugin.version": version}
-    checked = worker.put(f"/connector-plugins/{plugin}/config/validate", wanted).body
-    values = [each["value"] for each in checked["configs"] if each["value"]]  # see docs/compat.md
-    names = {each["name"] for each in own} | {"connector.class", "connector.plugin.version"}
+    response = worker.get(f"/connector-plugins/{plugin}/config?version={version}")
+    plugin_keys = (
+        response.body[: [each["name"] for each in response.body].index("name")]
+        if response.status == 200
+        else []
+    )
+    requested = {**config, "name": "any", "connector.plugin.version": version}
+    checked = worker.put(f"/connector-plugins/{plugin}/config/validate", requested).body
+    values = [entry["value"] for entry in checked["configs"] if entry["value"]]  # see docs/compat.md
+    names = {key["name"] for key in plugin_keys} | {"connector.class", "connector.plugin.version"}
     return [
         listed,
-        answer.status,
-        own,
+        response.status,
+        plugin_keys,
         checked["error_count"],
-        [each for each in values if each["name"] in names],
+        [value for value in values if value["name"] in names],
     ]
 
 
@@ -271,8 +278,8 @@ def test_two_versions_run_concurrently(
     database.ask("CREATE TABLE both_versions (id int PRIMARY KEY); INSERT INTO both_versions VALUES (1)")
     names = {version: unique_name("dbz") for version in VERSIONS}
     for version, name in names.items():
-        wanted = {"connector.plugin.version": version}
-        kraal.create(name, source(database, name, "both_versions") | wanted)
+        version_config = {"connector.plugin.version": version}
+        kraal.create(name, source_config(database, name, "both_versions") | version_config)
     for version, name in names.items():
         topic = f"{name}.public.both_versions"
         kraal.alive[0].wait_for_states(name, RUNNING)
@@ -281,15 +288,15 @@ def test_two_versions_run_concurrently(
         status = kraal.alive[0].get(f"/connectors/{name}/status").body
         assert [status["connector"]["version"], status["tasks"][0]["version"]] == [version, version]
     for version in (*names, "3.5"):
-        config = source(database, "any", "both_versions")
-        mine, its = (rest_responses(side, config, version) for side in (kraal, java))
-        assert mine == its
+        config = source_config(database, "any", "both_versions")
+        actual, expected = (rest_responses(side, config, version) for side in (kraal, java))
+        assert actual == expected
     for name in names.values():
         kraal.delete(name)
 
 
 def wait_for_offset(side: ProcessCluster, name: str) -> None:
-    """Wait until a source has stored an offset, without which Debezium would repeat its snapshot."""
+    """Wait until a source has stored an offset. Without an offset, Debezium would repeat its snapshot."""
     path = f"/connectors/{name}/offsets"
     side.alive[0].wait_until("an offset was stored", lambda: bool(side.alive[0].get(path).body["offsets"]))
 
@@ -307,16 +314,17 @@ def slot_position(database: PostgreSQL, name: str) -> int:
 def test_changes_reach_a_second_table_despite_kills(kraal: ProcessCluster, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE people (id int PRIMARY KEY, name text); INSERT INTO people VALUES (1, 'one')")
     name, worker = unique_name("copy"), kraal.alive[0]
-    kraal.create(name, source(database, name, "people") | {"slot.drop.on.stop": "false"})
-    short = {"consumer.override.session.timeout.ms": "6000"}  # for the consumer that is killed with its JVM
-    kraal.create(f"{name}-sink", sink(database, f"{name}.public.people", "copies") | short)
+    kraal.create(name, source_config(database, name, "people") | {"slot.drop.on.stop": "false"})
+    # The sink's consumer is killed with its JVM.
+    short_timeout = {"consumer.override.session.timeout.ms": "6000"}
+    kraal.create(f"{name}-sink", sink_config(database, f"{name}.public.people", "copies") | short_timeout)
 
     def wait_for_rows(*rows: str) -> None:
-        def done() -> bool:
+        def has_rows() -> bool:
             exists = database.ask("SELECT to_regclass('copies') IS NOT NULL") == ["t"]
             return exists and database.ask("SELECT id, name FROM copies ORDER BY id") == list(rows)
 
-        worker.wait_until(f"the copied rows were {rows}", done)
+        worker.wait_until(f"the copied rows were {rows}", has_rows)
 
     wait_for_rows("1|one")
     wait_for_offset(kraal, name)
@@ -329,8 +337,8 @@ def test_changes_reach_a_second_table_despite_kills(kraal: ProcessCluster, datab
     worker.wait_for_states(name, RUNNING)
     worker.wait_for_states(f"{name}-sink", RUNNING)
     assert worker.get(f"/connectors/{name}/offsets").body["offsets"]
-    for each in (f"{name}-sink", name):
-        kraal.delete(each)
+    for connector in (f"{name}-sink", name):
+        kraal.delete(connector)
 
 
 def test_changes_arrive_after_the_database_crashed_or_stalled(
@@ -338,8 +346,8 @@ def test_changes_arrive_after_the_database_crashed_or_stalled(
 ) -> None:
     database.ask("CREATE TABLE shaken (id int PRIMARY KEY); INSERT INTO shaken VALUES (1)")
     name, worker = unique_name("shaken"), kraal.alive[0]
-    tries = {"slot.drop.on.stop": "false", "retriable.restart.connector.wait.ms": "500"}
-    kraal.create(name, source(database, name, "shaken") | tries)
+    retry_config = {"slot.drop.on.stop": "false", "retriable.restart.connector.wait.ms": "500"}
+    kraal.create(name, source_config(database, name, "shaken") | retry_config)
     wait_for_records(kraal, f"{name}.public.shaken", 1)
     wait_for_offset(kraal, name)
     before = slot_position(database, name)

@@ -1,11 +1,11 @@
-"""Endurance: 50 tasks like Debezium's run for a simulated day without leaking threads, handles or memory.
+"""Tests that 50 tasks like Debezium's run for a simulated day without leaking threads, handles or memory.
 
-Debezium polls twice a second (`poll.interval.ms=500`), which is 172,800 polls of a task in 24 hours, and Connect
-flushes offsets every minute (`offset.flush.interval.ms=60000`), 1,440 times. Both are compressed. A poll of the test's
-source blocks for 50 µs instead of half a second, and returns a batch: 8,640,000 batches of 50 tasks. Flushes are 100 ms
-apart; because Kafka's runtime flushes the tasks one after another, this test has five tasks that flush 1,440 times
-each. Measurements start after a twentieth of the day, when compilers, caches and buffers are warm. Periodic activity,
-such as the reports of the plugins' JVM twice a second, is not compressed.
+Debezium polls twice a second (`poll.interval.ms=500`), so a task polls 172,800 times in 24 hours. Connect flushes
+offsets every minute (`offset.flush.interval.ms=60000`), 1,440 times a day. The tests compress both. A poll of the
+test's source blocks for 50 µs instead of half a second and returns one batch, so 50 tasks return 8,640,000 batches.
+Flushes are 100 ms apart. Because Kafka's runtime flushes tasks one after another, the flush test has only five tasks,
+which flush 1,440 times each. Measurements start after a twentieth of the day, when compilers, caches and buffers are
+warm. Periodic activity, such as the reports of the plugins' JVM twice a second, is not compressed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 TASKS = 50
 POLLS = 172_800
-FLUSHING = 5
+FLUSHING_TASKS = 5
 FLUSHES = 1_440
-CALLERS = 16
+CALLER_THREADS = 16
 """The number of Python threads that all Java plugins share."""
 DAY_S = 1200.0
 """The timeout of a simulated day, which takes two or three minutes on two cores."""
@@ -38,10 +38,10 @@ MB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def own(
+def endurance_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run a separate worker, whose threads are counted; its plugins' JVM allocates its whole heap at startup."""
+    """Run a separate worker whose threads are counted. The plugins' JVM allocates its whole heap at startup."""
     properties = worker_properties | {
         "plugins.jvm.options": "-Xms256M -Xmx256M -XX:+UseParallelGC -XX:+AlwaysPreTouch",
         "offset.flush.interval.ms": "100",
@@ -63,7 +63,7 @@ def config(topic: str, *, tasks: int, poll_us: int = 500_000) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Use:
+class Usage:
     """The resources used by the worker's process and the JVM of its plugins."""
 
     threads: int
@@ -71,7 +71,7 @@ class Use:
     memory: int
     """The private memory in bytes."""
     java_threads: int
-    """The number of Java threads, except those of JIT compilers, which vary, and of connections."""
+    """The number of Java threads, except connection threads and JIT compiler threads, whose number varies."""
     connections: int
     """The number of threads for calls from Python: one for each Python thread that has made a call."""
     java_handles: int
@@ -81,10 +81,12 @@ class Use:
     """The size of live objects in bytes, after a full collection."""
 
     @classmethod
-    def of(cls, cluster: ProcessCluster) -> Use:
+    def of(cls, cluster: ProcessCluster) -> Usage:
         worker = psutil.Process(cluster.alive[0].pid)
         java = plugin_jvm(cluster.alive[0])
-        heap = jcmd(java, "GC.class_histogram").splitlines()[-1]  # collects first; the last line is the sum
+        heap = jcmd(java, "GC.class_histogram").splitlines()[
+            -1
+        ]  # after a full collection; the last line is the total
         match = re.fullmatch(r"Total +\d+ +(\d+)", heap.strip())
         assert match, heap
         threads, connections = java_threads(java)
@@ -108,7 +110,7 @@ def jcmd(java: psutil.Process, command: str) -> str:
 
 
 def java_threads(java: psutil.Process) -> tuple[int, int]:
-    """Return the numbers of Java threads for other purposes than connections, and for connections."""
+    """Return the number of Java threads except connection threads, and the number of connection threads."""
     names = re.findall(r'^"(.*)" #\d+ ', jcmd(java, "Thread.print"), re.MULTILINE)
     permanent = [name for name in names if "CompilerThread" not in name]
     connections = [name for name in permanent if re.fullmatch(r"Thread-\d+", name)]
@@ -116,7 +118,7 @@ def java_threads(java: psutil.Process) -> tuple[int, int]:
 
 
 def wait_for_starters(cluster: ProcessCluster) -> None:
-    """Wait until the threads that started tasks have exited, which they do after a minute without work."""
+    """Wait until the threads that started tasks have exited. They exit after a minute without work."""
     threads = Path(f"/proc/{plugin_jvm(cluster.alive[0]).pid}/task")
 
     def ended() -> bool:
@@ -128,30 +130,30 @@ def wait_for_starters(cluster: ProcessCluster) -> None:
     cluster.alive[0].wait_until("threads that started tasks had ended", ended)
 
 
-def measure_paused(cluster: ProcessCluster, name: str) -> Use:
+def measure_paused(cluster: ProcessCluster, name: str) -> Usage:
     """Pause a connector, measure both processes, and resume the connector."""
     wait_for_starters(cluster)
     states = cluster.states(name)
     cluster.pause(name)
     cluster.alive[0].wait_for_states(name, ["PAUSED"] * len(states))
-    use = Use.of(cluster)
+    use = Usage.of(cluster)
     cluster.resume(name)
     cluster.alive[0].wait_for_states(name, states)
     return use
 
 
-def wait_for(cluster: ProcessCluster, name: str, tasks: int, what: str, count: float) -> None:
+def wait_for(cluster: ProcessCluster, name: str, tasks: int, unit: str, count: float) -> None:
     """Wait until the offsets of all tasks show at least `count` polls or flushes."""
     worker = cluster.alive[0]
 
     def done() -> bool:
         offsets = worker.get(f"/connectors/{name}/offsets").body["offsets"]
-        return len(offsets) == tasks and all(each["offset"][what] >= count for each in offsets)
+        return len(offsets) == tasks and all(entry["offset"][unit] >= count for entry in offsets)
 
-    worker.wait_until(f"each task had {count} {what}", done, timeout_s=DAY_S)
+    worker.wait_until(f"each task had {count} {unit}", done, timeout_s=DAY_S)
 
 
-def assert_usage_is_stable(before: Use, after: Use) -> None:
+def assert_usage_is_stable(before: Usage, after: Usage) -> None:
     assert after.threads <= before.threads + 2
     assert after.handles <= before.handles + 5
     assert after.memory < before.memory + 20 * MB
@@ -161,43 +163,44 @@ def assert_usage_is_stable(before: Use, after: Use) -> None:
     assert after.java_heap < before.java_heap + 4 * MB
 
 
-def test_task_uses_two_java_threads_and_no_python_threads(own: ProcessCluster) -> None:
-    worker, first, name = own.alive[0], unique_name("first"), unique_name("many")
-    own.create(first, config(first, tasks=1))  # starts what all of them share
+def test_task_uses_two_java_threads_and_no_python_threads(endurance_cluster: ProcessCluster) -> None:
+    worker, first, name = endurance_cluster.alive[0], unique_name("first"), unique_name("many")
+    endurance_cluster.create(first, config(first, tasks=1))  # starts the threads that all tasks share
     worker.wait_for_states(first, ["RUNNING"] * 2)
-    wait_for_starters(own)
-    before = Use.of(own)
-    own.create(name, config(name, tasks=TASKS))
+    wait_for_starters(endurance_cluster)
+    before = Usage.of(endurance_cluster)
+    endurance_cluster.create(name, config(name, tasks=TASKS))
     worker.wait_for_states(name, ["RUNNING"] * (TASKS + 1))
-    wait_for_starters(own)
-    running = Use.of(own)
-    assert running.java_threads <= before.java_threads + 1 + 2 * TASKS  # one is the connector's
-    assert running.connections <= CALLERS + 8  # those of start, events, offsets and metrics, at rest or not
-    assert running.threads <= before.threads + CALLERS
-    own.delete(name)
+    wait_for_starters(endurance_cluster)
+    running = Usage.of(endurance_cluster)
+    assert running.java_threads <= before.java_threads + 1 + 2 * TASKS  # one thread belongs to the connector
+    # Eight more threads for starts, events, offsets and metrics.
+    assert running.connections <= CALLER_THREADS + 8
+    assert running.threads <= before.threads + CALLER_THREADS
+    endurance_cluster.delete(name)
     java = plugin_jvm(worker)
     worker.wait_until(
         "the threads of the tasks had ended", lambda: java_threads(java)[0] <= before.java_threads
     )
-    own.delete(first)
+    endurance_cluster.delete(first)
 
 
 @pytest.mark.parametrize(
-    ("what", "count", "tasks", "poll_us"),
+    ("unit", "count", "tasks", "poll_us"),
     [
         pytest.param("polls", POLLS, TASKS, 50, id="batches"),
-        pytest.param("flushes", FLUSHES, FLUSHING, 20_000, id="flushes"),
+        pytest.param("flushes", FLUSHES, FLUSHING_TASKS, 20_000, id="flushes"),
     ],
 )
 def test_day_of_operation_leaks_no_resources(
-    own: ProcessCluster, what: str, count: int, tasks: int, poll_us: int
+    endurance_cluster: ProcessCluster, unit: str, count: int, tasks: int, poll_us: int
 ) -> None:
-    name = unique_name(what)
-    own.create(name, config(name, tasks=tasks, poll_us=poll_us))
-    own.alive[0].wait_for_states(name, ["RUNNING"] * (tasks + 1))
-    wait_for(own, name, tasks, what, count / 20)
-    before = measure_paused(own, name)
-    wait_for(own, name, tasks, what, count / 20 + count)
-    after = measure_paused(own, name)
-    own.delete(name)
+    name = unique_name(unit)
+    endurance_cluster.create(name, config(name, tasks=tasks, poll_us=poll_us))
+    endurance_cluster.alive[0].wait_for_states(name, ["RUNNING"] * (tasks + 1))
+    wait_for(endurance_cluster, name, tasks, unit, count / 20)
+    before = measure_paused(endurance_cluster, name)
+    wait_for(endurance_cluster, name, tasks, unit, count / 20 + count)
+    after = measure_paused(endurance_cluster, name)
+    endurance_cluster.delete(name)
     assert_usage_is_stable(before, after)

@@ -1,4 +1,4 @@
-"""Publicly available plugins, compared with a Java worker."""
+"""Tests that publicly available plugins behave as on a Java worker."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
+from kraal.jars.directories import pyspark_jars
 from kraal.jars.jars import ensure
-from kraal.jars.places import pyspark_jars
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
@@ -58,7 +58,7 @@ INVALID = {
     "cps.subscription": "",
     "maxBufferSize": "big",
 }
-"""Values that some connectors reject; without a valid address, none of them connects."""
+"""Values that some connectors reject. Without a valid address, no connector opens a connection."""
 RECORDS = [json.dumps({"id": number, "name": f"é{number}"}) for number in range(5)]
 FIELDS = {"id": "long", "name": "string"}
 
@@ -103,28 +103,28 @@ def java(
         yield cluster
 
 
-def metadata(warehouse: Path) -> dict[str, object]:
-    """Return the fields of the table and its number of records from its latest metadata."""
+def read_metadata(warehouse: Path) -> dict[str, object]:
+    """Return the table's fields and number of records from its latest metadata."""
     files = sorted(
         (warehouse / "db" / "t" / "metadata").glob("v*.metadata.json"),
-        key=lambda each: int(each.name[1:].partition(".")[0]),
+        key=lambda path: int(path.name[1:].partition(".")[0]),
     )
     if not files:
         return {}
     table = json.loads(files[-1].read_text("utf-8"))
-    fields = {each["name"]: each["type"] for each in table["schemas"][-1]["fields"]}
+    fields = {field["name"]: field["type"] for field in table["schemas"][-1]["fields"]}
     return {
         "fields": fields,
-        "records": sum(int(each["summary"].get("added-records", 0)) for each in table["snapshots"]),
+        "records": sum(int(snapshot["summary"].get("added-records", 0)) for snapshot in table["snapshots"]),
     }
 
 
-def fill(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
+def run_sink(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
     """Run the sink until it has written the records to a new table; return the table's metadata."""
     name = unique_name("iceberg")
     admin = AdminClient({"bootstrap.servers": side.bootstrap})
-    for each in admin.create_topics([NewTopic(name, 1, 1), NewTopic(f"{name}-control", 1, 1)]).values():
-        each.result(60)
+    for future in admin.create_topics([NewTopic(name, 1, 1), NewTopic(f"{name}-control", 1, 1)]).values():
+        future.result(60)
     side.write(name, *RECORDS)
     side.create(
         name,
@@ -146,27 +146,27 @@ def fill(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
     worker.wait_for_states(name, RUNNING)
     worker.wait_until(
         "all records were in the table",
-        lambda: metadata(warehouse).get("records") == len(RECORDS),
+        lambda: read_metadata(warehouse).get("records") == len(RECORDS),
         timeout_s=120,
     )
     assert worker.states(name) == RUNNING
     side.delete(name)
-    return metadata(warehouse)
+    return read_metadata(warehouse)
 
 
 def test_iceberg_table_matches_java(kraal: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
-    """The sink's config contains no brokers: it reads them from the worker's file."""
-    expected = fill(java, tmp_path / "java")
-    assert fill(kraal, tmp_path / "kraal") == expected
+    """The sink's config contains no brokers: the sink reads them from the worker's file."""
+    expected = run_sink(java, tmp_path / "java")
+    assert run_sink(kraal, tmp_path / "kraal") == expected
     assert expected == {"fields": FIELDS, "records": len(RECORDS)}
 
 
 def test_iceberg_listing_keys_and_validation_match_java(kraal: ProcessCluster, java: MixedCluster) -> None:
-    mine, expected = kraal.alive[0], java.alive[0]
-    assert list_plugins(mine, [ICEBERG]) == list_plugins(expected, [ICEBERG]) != []
-    assert describe_keys(mine, ICEBERG) == describe_keys(expected, ICEBERG)
+    kraal_side, java_side = kraal.alive[0], java.alive[0]
+    assert list_plugins(kraal_side, [ICEBERG]) == list_plugins(java_side, [ICEBERG]) != []
+    assert describe_keys(kraal_side, ICEBERG) == describe_keys(java_side, ICEBERG)
     config = {"connector.class": ICEBERG, "topics": "t"}
-    assert validate_config(mine, config) == validate_config(expected, config)
+    assert validate_config(kraal_side, config) == validate_config(java_side, config)
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
@@ -174,9 +174,9 @@ def test_listing_keys_and_validation_match_java(
     kraal: ProcessCluster, java: MixedCluster, connector: str
 ) -> None:
     """Only configs are compared, because there is no server to connect to."""
-    mine, expected = kraal.alive[0], java.alive[0]
-    assert list_plugins(mine, [connector]) == list_plugins(expected, [connector]) != []
-    assert describe_keys(mine, connector) == describe_keys(expected, connector)
+    kraal_side, java_side = kraal.alive[0], java.alive[0]
+    assert list_plugins(kraal_side, [connector]) == list_plugins(java_side, [connector]) != []
+    assert describe_keys(kraal_side, connector) == describe_keys(java_side, connector)
     for config in ({"topics": "t"}, INVALID):
-        named = {"connector.class": connector, **config}
-        assert validate_config(mine, named) == validate_config(expected, named)
+        connector_config = {"connector.class": connector, **config}
+        assert validate_config(kraal_side, connector_config) == validate_config(java_side, connector_config)

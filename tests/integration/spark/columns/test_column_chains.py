@@ -1,4 +1,4 @@
-"""Connect's golden transform chains with schemas: the column path has the same output, or rejects the batch."""
+"""Tests that Connect's golden transform chains have the same output on the column path, or reject the batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REGISTRY = Registry.load()
 
 
 @dataclass
-class Golden:
+class GoldenCase:
     """A record of a golden case, with the output of the record path, and the column plan."""
 
     name: str
@@ -46,29 +46,29 @@ class Golden:
     out: Columns
 
 
-def golden(casts: int) -> list[Golden]:
-    """Return the cases that take the column path, but only one in `casts` of the hundreds of single casts."""
+def load_cases(casts: int) -> list[GoldenCase]:
+    """Return the cases that take the column path, with only one in `casts` of the hundreds of single casts."""
     reader = json_converter()
-    found: list[Golden] = []
-    cast = 0
+    cases: list[GoldenCase] = []
+    cast_count = 0
     for case in json.loads(GOLDEN.read_text("utf-8")):
         try:
             chain = make_chain(REGISTRY, case["config"])
         except ChainInvalid:
             continue
         for record in case["records"]:
-            made = make_case(reader, chain, case, record, len(found))
-            if made is None:
+            golden_case = make_case(reader, chain, case, record, len(cases))
+            if golden_case is None:
                 continue
-            cast += made.types == ["Cast$Value"]
-            if made.types != ["Cast$Value"] or cast % casts == 0:
-                found.append(made)
-    return found
+            cast_count += golden_case.types == ["Cast$Value"]
+            if golden_case.types != ["Cast$Value"] or cast_count % casts == 0:
+                cases.append(golden_case)
+    return cases
 
 
 def make_case(
     reader: JsonConverter, chain: Chain, case: Mapping[str, Any], record: Mapping[str, Any], at: int
-) -> Golden | None:
+) -> GoldenCase | None:
     """Return the case, or None for a record that does not take the column path."""
     columns: dict[str, pa.Array] = {}
     schemas: dict[str, Schema | None] = {"key": None, "value": None}
@@ -105,13 +105,13 @@ def make_case(
     renamed = make_input_columns(batch, frozenset(table.column_names))
     assert renamed is not None
     for part in columns.keys() & {"key", "value"}:
-        held = replace(renamed.part(is_key=part == "key"), expression=partial(F.col, f"{part}{at}"))
-        renamed = renamed.with_part(held, is_key=part == "key")
+        part_at = replace(renamed.part(is_key=part == "key"), expression=partial(F.col, f"{part}{at}"))
+        renamed = renamed.with_part(part_at, is_key=part == "key")
     out = chain.columns(renamed)
     assert out is not None
     rows = by_records(steps, batch, table)
     types = [text.rpartition(".")[2] for key, text in case["config"].items() if key.endswith(".type")]
-    return Golden(
+    return GoldenCase(
         f"{case['name']} {at}", types, table, rows[0] if rows else None, rows is not None and not rows, out
     )
 
@@ -120,7 +120,7 @@ def make_case(
 def test_golden_chains_have_the_same_bytes_by_columns_or_are_in_doubt(
     spark: SparkSession, casts: int
 ) -> None:
-    cases = golden(casts)
+    cases = load_cases(casts)
     chosen = list(enumerate(cases))
     wide = {
         f"{name}{at}": case.table[name]
@@ -129,32 +129,32 @@ def test_golden_chains_have_the_same_bytes_by_columns_or_are_in_doubt(
         if name != "partition"
     }
     frame = spark.createDataFrame(pa.table({"partition": pa.array([7], pa.int32()), **wide}))
-    outs = [select_columns(at, case) for at, case in chosen]
+    columns_by_case = [select_columns(at, case) for at, case in chosen]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:
-        row = frame.select(*[column for each in outs for column in each]).collect()[0].asDict()
+        row = frame.select(*[column for each in columns_by_case for column in each]).collect()[0].asDict()
     finally:
         spark.conf.unset("spark.sql.codegen.wholeStage")
-    went = set()
+    covered = set()
     for at, case in chosen:
         if row[f"doubt{at}"]:
             continue
         assert not case.dropped, case.name
-        if case.expected is None:  # then the write fails
+        if case.expected is None:  # the write must fail
             with pytest.raises(PySparkException) as raised:
                 frame.select(*written_columns(at, case)).collect()
             assert needs_record_path(raised.value), case.name
             continue
-        got = {part: row[f"{part}_out{at}"] for part in ("key", "value")}
-        shown = {part: None if data is None else bytes(data) for part, data in got.items()}
-        assert shown == {part: case.expected[part] for part in shown}, case.name
+        actual = {part: row[f"{part}_out{at}"] for part in ("key", "value")}
+        actual_bytes = {part: None if data is None else bytes(data) for part, data in actual.items()}
+        assert actual_bytes == {part: case.expected[part] for part in actual_bytes}, case.name
         assert case.out.topic == case.expected["topic"], case.name
-        went |= set(case.types)
+        covered |= set(case.types)
     assert sum(not row[f"doubt{at}"] for at, _ in chosen) >= 40
-    assert went >= FORMS
+    assert covered >= COVERED_TRANSFORMS
 
 
-FORMS = {
+COVERED_TRANSFORMS = {
     "Cast$Value",
     "HoistField$Value",
     "InsertField$Value",
@@ -169,32 +169,32 @@ FORMS = {
 """Each of these transforms is in at least one chain that takes the column path."""
 
 
-def select_columns(at: int, case: Golden) -> list[Any]:
+def select_columns(at: int, case: GoldenCase) -> list[Any]:
     """Return the doubt, the key and the value of a case; only the doubt if the record fails."""
     out = case.out
-    doubt: Any = F.lit(False)  # noqa: FBT003 - Spark's literal
-    for each in out.doubts:
-        doubt = doubt | F.coalesce(each(), F.lit(False))  # noqa: FBT003 - as above
+    doubt: Any = F.lit(False)  # noqa: FBT003 - a Spark literal
+    for condition in out.doubts:
+        doubt = doubt | F.coalesce(condition(), F.lit(False))  # noqa: FBT003 - a Spark literal
     if case.expected is None:
         return [doubt.alias(f"doubt{at}")]
     return [
         doubt.alias(f"doubt{at}"),
         *(
-            F.when(~doubt, each).alias(name)
-            for each, name in zip(written_columns(at, case), names(at), strict=True)
+            F.when(~doubt, column).alias(name)
+            for column, name in zip(written_columns(at, case), column_names(at), strict=True)
         ),
     ]
 
 
-def names(at: int) -> tuple[str, str]:
+def column_names(at: int) -> tuple[str, str]:
     return f"key_out{at}", f"value_out{at}"
 
 
-def written_columns(at: int, case: Golden) -> list[Any]:
+def written_columns(at: int, case: GoldenCase) -> list[Any]:
     """Return the key and value of a case, as bytes."""
     return [
         F.lit(None).cast("binary").alias(name)
         if part.is_nothing
         else json_converter().from_connect(F.lit("t"), make_column(part), part.schema).alias(name)
-        for name, part in zip(names(at), (case.out.key, case.out.value), strict=True)
+        for name, part in zip(column_names(at), (case.out.key, case.out.value), strict=True)
     ]

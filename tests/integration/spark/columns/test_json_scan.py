@@ -1,4 +1,4 @@
-"""The scan accepts only documents that Spark parses and rewrites identically."""
+"""Tests that the scan accepts only documents that Spark parses and rewrites identically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DDL = (
 )
 WORDS = ["", "plain", "é, ü and 漢", "😀", "a/b", "\x7f", "{}", '":"', "}", "null"]
 ESCAPED = ['a "quoted" one', "back\\slash", "tab\t", "\u0001", "line\n"]
-FORMS = (
+REPLACEMENTS = (
     (b'"id":', b'"id": '),
     (b'"id":', b'"id":0'),
     (b'"id":', b'"id":-'),
@@ -58,8 +58,8 @@ FORMS = (
 
 
 def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
-    def or_null(found: Any) -> Any:
-        return None if dice.random() < 0.2 else found
+    def or_null(value: Any) -> Any:
+        return None if dice.random() < 0.2 else value
 
     bits = dice.choice([7, 31, 59, 63])
     return {
@@ -75,21 +75,21 @@ def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
 
 
 def texts(seed: int) -> list[bytes]:
-    dice = random.Random(seed)  # noqa: S311 - not for security
-    found = []
+    dice = random.Random(seed)  # noqa: S311 - test data
+    documents = []
     for _ in range(1500):
         words = WORDS if dice.random() < 0.8 else ESCAPED
         text = json.dumps(row(dice, words), separators=(",", ":"), ensure_ascii=False).encode()
         if dice.random() < 0.7:
-            old, new = dice.choice(FORMS)
-            at = [n for n in range(len(text)) if text.startswith(old, n)]
-            if at:
-                place = dice.choice(at)
-                text = text[:place] + new + text[place + len(old) :]
+            old, new = dice.choice(REPLACEMENTS)
+            positions = [n for n in range(len(text)) if text.startswith(old, n)]
+            if positions:
+                position = dice.choice(positions)
+                text = text[:position] + new + text[position + len(old) :]
         if dice.random() < 0.1:
             text = text[: dice.randrange(len(text))]
-        found.append(text)
-    return found
+        documents.append(text)
+    return documents
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -98,44 +98,44 @@ def test_scan_json_matches_from_json_and_to_json(
     spark: SparkSession, seed: int, before: bytes, after: str
 ) -> None:
     """The reverse is not true: the scan also rejects some of these documents."""
-    given = texts(seed)
-    pairs = [(bytearray(before + text + after.encode()), bytearray(text)) for text in given]
+    documents = texts(seed)
+    pairs = [(bytearray(before + text + after.encode()), bytearray(text)) for text in documents]
     frame = spark.createDataFrame(pairs, "raw binary, text binary")
-    read = F.from_json(F.col("text").cast("string"), DDL, {"mode": "PERMISSIVE"})
+    parsed = F.from_json(F.col("text").cast("string"), DDL, {"mode": "PERMISSIVE"})
     rows = frame.select(
         "text",
         scan_json(F.col("raw"), before, after, DDL).alias("scan"),
-        read.alias("read"),
-        F.to_json(read, {"ignoreNullFields": "false"}).alias("again"),
+        parsed.alias("read"),
+        F.to_json(parsed, {"ignoreNullFields": "false"}).alias("again"),
     ).collect()
-    seen = [each for each in rows if each["scan"] is not None]
-    for each in seen:
+    scanned = [row for row in rows if row["scan"] is not None]
+    for each in scanned:
         assert each["again"].encode() == bytes(each["text"])
         assert each["scan"] == each["read"]
-    plain = [
-        each for each in rows if each["again"] is not None and each["again"].encode() == bytes(each["text"])
+    rewritten_identically = [
+        row for row in rows if row["again"] is not None and row["again"].encode() == bytes(row["text"])
     ]
-    assert len(seen) > 100
-    assert len(seen) > len(plain) * 0.5, (
+    assert len(scanned) > 100
+    assert len(scanned) > len(rewritten_identically) * 0.5, (
         "most texts that Java writes, without escapes and Java's exponents, are scanned"
     )
 
 
 def test_scan_requires_the_exact_text_around_the_value(spark: SparkSession) -> None:
-    good = b'{"a":1}'
+    document = b'{"a":1}'
     cases = [
-        b"<" + good + b">",
-        good,
-        b"<" + good,
-        b"<" + good + b">>",
-        b" <" + good + b">",
+        b"<" + document + b">",
+        document,
+        b"<" + document,
+        b"<" + document + b">>",
+        b" <" + document + b">",
         b"<null>",
         b"",
         b"<",
     ]
-    frame = spark.createDataFrame([(bytearray(each),) for each in cases] + [(None,)], "raw binary")
-    found = frame.select(scan_json(F.col("raw"), b"<", ">", "struct<`a`:int>").alias("scan")).collect()
-    assert [each["scan"] and each["scan"]["a"] for each in found] == [1] + [None] * 8
+    frame = spark.createDataFrame([(bytearray(case),) for case in cases] + [(None,)], "raw binary")
+    rows = frame.select(scan_json(F.col("raw"), b"<", ">", "struct<`a`:int>").alias("scan")).collect()
+    assert [row["scan"] and row["scan"]["a"] for row in rows] == [1] + [None] * 8
 
 
 def make_schema(**fields: Schema) -> Schema:
@@ -145,19 +145,19 @@ def make_schema(**fields: Schema) -> Schema:
 
 
 def test_can_scan_accepts_structs_of_primitive_values() -> None:
-    one = Schema(type=Type.INT32)
-    assert can_scan(make_schema(a=one, b=make_schema(c=Schema(type=Type.STRING))))
-    refused = [
-        one,
+    int32 = Schema(type=Type.INT32)
+    assert can_scan(make_schema(a=int32, b=make_schema(c=Schema(type=Type.STRING))))
+    rejected = [
+        int32,
         make_schema(),
         make_schema(a=make_schema()),
         make_schema(a=Schema(type=Type.FLOAT32)),
         make_schema(a=Schema(type=Type.BYTES)),
     ]
-    refused += [
-        make_schema(a=Schema(type=Type.ARRAY, value=one)),
-        make_schema(**{'"': one}),
-        make_schema(é=one),
-        make_schema(**{"": one}),
+    rejected += [
+        make_schema(a=Schema(type=Type.ARRAY, value=int32)),
+        make_schema(**{'"': int32}),
+        make_schema(é=int32),
+        make_schema(**{"": int32}),
     ]
-    assert not any(map(can_scan, refused))
+    assert not any(map(can_scan, rejected))

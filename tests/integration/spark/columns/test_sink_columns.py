@@ -1,4 +1,4 @@
-"""The column path of sinks has the same output as the record path; rows that may differ are in doubt."""
+"""Tests that both paths of sinks have the same output, except for rows in doubt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kraal.plugins.model.records import Float32, Struct
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
-from tests.fakes.spark.column_path import TEXT, UTC, chain_steps, chained, json_converter
+from tests.fakes.spark.column_path import STRING_CONVERTER, UTC, chain_steps, chained, json_converter
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,7 +77,7 @@ CHAINS[1].update(
         "transforms.sql.expressions": "upper(title) AS loud, id * 2 + `in`.x AS twice, half",
     }
 )
-FORMS = (
+REPLACEMENTS = (
     ('"text":"', '"text":"\\u0041'),
     ('"text":"', '"text": "'),
     ('"text":"', '"text":5,"text":"'),
@@ -102,9 +102,9 @@ FORMS = (
 """Replacements that result in documents unlike the sample."""
 
 
-def value(dice: random.Random) -> Struct:
-    def or_null(found: Any) -> Any:
-        return None if dice.random() < 0.2 else found
+def make_value(dice: random.Random) -> Struct:
+    def or_null(value: Any) -> Any:
+        return None if dice.random() < 0.2 else value
 
     words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "\u0001", "/", "😀"]
     return Struct(
@@ -141,8 +141,8 @@ PLAIN_CHAINS: tuple[tuple[dict[str, str], SinkValues], ...] = (
         "json",
     ),
 )
-PLAIN_FORMS = (
-    *FORMS[:13],
+PLAIN_REPLACEMENTS = (
+    *REPLACEMENTS[:13],
     ('"big":', '"big":1.0,"more":'),
     ('"half":', '"half":1'),
     ('"half":', '"half":1e3,"more":'),
@@ -156,11 +156,11 @@ PLAIN_FORMS = (
 )
 
 
-def plain(dice: random.Random) -> bytes:
+def make_plain_json(dice: random.Random) -> bytes:
     """Return a schemaless JSON record, as most producers write it."""
 
-    def or_null(found: Any) -> Any:
-        return None if dice.random() < 0.1 else found
+    def or_null(value: Any) -> Any:
+        return None if dice.random() < 0.1 else value
 
     words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "/", "😀", "null"]
     record = {
@@ -199,13 +199,13 @@ def make_table(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table
 
 
 def by_records(
-    steps: Steps, shown: SinkValues, table: pa.Table, spark: SparkSession
+    steps: Steps, value_form: SinkValues, table: pa.Table, spark: SparkSession
 ) -> dict[int, tuple[Any, ...]]:
     """Return the valid records by offset, with values as strings."""
-    one = SinkPass(steps=steps, value_form=shown)
-    rows = pa.Table.from_batches(list(one(table.to_batches())))
+    run_pass = SinkPass(steps=steps, value_form=value_form)
+    rows = pa.Table.from_batches(list(run_pass(table.to_batches())))
     frame = spark.createDataFrame(rows.filter(rows["note"].is_null())).withColumns(
-        {n: F.expr(f"cast({n} as string)" if shown != "json" else f"to_json(try_parse_json(cast({n} as string)))")
+        {n: F.expr(f"cast({n} as string)" if value_form != "json" else f"to_json(try_parse_json(cast({n} as string)))")
          for n in ("key", "value")}
     )  # fmt: skip
     return collect_rows(frame)
@@ -216,24 +216,24 @@ def collect_rows(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
     return {row[0]: tuple(row) for row in frame.select(*names).collect()}
 
 
-def keep_doubts(read: DataFrame, doubt: Column) -> DataFrame:
-    return read.where(~F.coalesce(doubt, F.lit(False)))  # noqa: FBT003 - Spark's literal
+def drop_doubtful_rows(frame: DataFrame, is_doubtful: Column) -> DataFrame:
+    return frame.where(~F.coalesce(is_doubtful, F.lit(False)))  # noqa: FBT003 - a Spark literal
 
 
-def test_transformed_json_equals_that_of_the_record_path(
+def test_transformed_json_matches_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most records that Java writes are not in doubt; of other records, those without doubt are equal."""
-    monkeypatch.setattr(sink_columns, "_fail_on_doubts", keep_doubts)
-    dice, encode = random.Random(7), json_converter().encode  # noqa: S311 - not for secrets
-    clean = [encode("", ROW, value(dice)) for _ in range(150)]
-    strange: list[bytes | None] = [None, b"", b"{}", encode("", STRING, "text"), encode("", None, None)]
-    for old, new in FORMS:
-        for given in clean[:5]:
-            assert given is not None
-            changed = given.decode().replace(old, new, 1) if old != "}}" else given.decode()[:-2] + new
-            strange.append(changed.encode())
-    values = [*clean, *strange, b"\xff" + (clean[0] or b"")]
+    """Most records that Java writes are not in doubt; other records without doubt have equal output."""
+    monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
+    dice, encode = random.Random(7), json_converter().encode  # noqa: S311 - test data
+    valid = [encode("", ROW, make_value(dice)) for _ in range(150)]
+    unusual: list[bytes | None] = [None, b"", b"{}", encode("", STRING, "text"), encode("", None, None)]
+    for old, new in REPLACEMENTS:
+        for document in valid[:5]:
+            assert document is not None
+            changed = document.decode().replace(old, new, 1) if old != "}}" else document.decode()[:-2] + new
+            unusual.append(changed.encode())
+    values = [*valid, *unusual, b"\xff" + (valid[0] or b"")]
     keys: list[bytes | None] = [encode("", STRING, f"k{n}") for n in range(len(values))]
     table = make_table(values, keys)
     cases: list[tuple[dict[str, str], SinkValues]] = [
@@ -241,21 +241,21 @@ def test_transformed_json_equals_that_of_the_record_path(
         (CHAINS[1], "json"),
         (CHAINS[1], "json-text"),
     ]
-    for config, shown in cases:
+    for config, value_form in cases:
         tolerant = chain_steps(make_chain(Registry.load(), config))
         steps = Steps(
             **{**{n: getattr(tolerant, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
         )
-        expected = by_records(steps, shown, table, spark)
-        frame = SinkColumns(steps, shown).frame(
-            spark.createDataFrame(table).coalesce(1), Sample(keys[0], clean[0]), "orders"
+        expected = by_records(steps, value_form, table, spark)
+        frame = SinkColumns(steps, value_form).frame(
+            spark.createDataFrame(table).coalesce(1), Sample(keys[0], valid[0]), "orders"
         )
         assert frame is not None
-        if shown == "json":
+        if value_form == "json":
             frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
-        found = collect_rows(frame)
-        assert len(found) >= 40
-        for offset, row in found.items():
+        rows = collect_rows(frame)
+        assert len(rows) >= 40
+        for offset, row in rows.items():
             assert row == expected.get(offset), (config, values[offset])
 
 
@@ -263,36 +263,36 @@ def plain_steps(config: dict[str, str]) -> Steps:
     """Return the record path for plain JSON, which skips invalid records."""
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
-    made = chain_steps(make_chain(Registry.load(), config))
-    return replace(made, value=converter, key=converter, tolerance=Tolerance(all=True))
+    steps = chain_steps(make_chain(Registry.load(), config))
+    return replace(steps, value=converter, key=converter, tolerance=Tolerance(all=True))
 
 
-@pytest.mark.parametrize(("config", "shown"), [*PLAIN_CHAINS, (PLAIN_CHAINS[1][0], "json-text")])
-def test_schemaless_json_equals_that_of_the_record_path(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: SinkValues
+@pytest.mark.parametrize(("config", "value_form"), [*PLAIN_CHAINS, (PLAIN_CHAINS[1][0], "json-text")])
+def test_schemaless_json_matches_the_record_path(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], value_form: SinkValues
 ) -> None:
-    """Most records with the sample's form are not in doubt; of other records, those without doubt are equal."""
-    monkeypatch.setattr(sink_columns, "_fail_on_doubts", keep_doubts)
-    dice = random.Random(11)  # noqa: S311 - not for secrets
-    clean = [plain(dice) for _ in range(200)]
-    strange: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
-    for old, new in PLAIN_FORMS:
-        for given in (FULL, *clean[:4]):
-            text = given.decode()
-            strange.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
-    values = [*clean, *strange]
+    """Most records with the sample's form are not in doubt; other records without doubt have equal output."""
+    monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
+    dice = random.Random(11)  # noqa: S311 - test data
+    valid = [make_plain_json(dice) for _ in range(200)]
+    unusual: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
+    for old, new in PLAIN_REPLACEMENTS:
+        for document in (FULL, *valid[:4]):
+            text = document.decode()
+            unusual.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
+    values = [*valid, *unusual]
     keys: list[bytes | None] = [b'{"k":%d}' % n for n in range(len(values))]
     steps, table = plain_steps(config), make_table(values, keys)
-    expected = by_records(steps, shown, table, spark)
-    frame = SinkColumns(steps, shown).frame(
+    expected = by_records(steps, value_form, table, spark)
+    frame = SinkColumns(steps, value_form).frame(
         spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL), "orders"
     )
     assert frame is not None
-    if shown == "json":
+    if value_form == "json":
         frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
-    found = collect_rows(frame)
-    assert len(found) >= 150
-    for offset, row in found.items():
+    rows = collect_rows(frame)
+    assert len(rows) >= 150
+    for offset, row in rows.items():
         assert row == expected.get(offset), values[offset]
 
 
@@ -327,7 +327,7 @@ def test_values_other_than_objects_require_the_record_path(spark: SparkSession, 
 
 def test_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
     hoist = chained({"type": "HoistField$Value", "field": "line"})
-    steps = chain_steps(make_chain(Registry.load(), hoist), TEXT)
+    steps = chain_steps(make_chain(Registry.load(), hoist), STRING_CONVERTER)
     keys: list[bytes | None] = [None, None]
     good, bad = make_table([b"a\xff", "é".encode()], keys), make_table([b"a", b"b"], [None, b"{}"])
     for table, fails in ((good, False), (bad, True)):
@@ -357,10 +357,10 @@ def test_values_unlike_the_sample_require_the_record_path(spark: SparkSession) -
 
 
 def test_null_payload_requires_the_record_path(spark: SparkSession) -> None:
-    may = replace(ROW, optional=True, fields=ROW.fields[:1])
+    optional_row = replace(ROW, optional=True, fields=ROW.fields[:1])
     chain = chained({"type": "InsertField$Value", "static.field": "x", "static.value": "y"})
     steps, encode = chain_steps(make_chain(Registry.load(), chain)), json_converter().encode
-    some, none = encode("", may, Struct(may, {"id": 1})), encode("", may, None)
+    some, none = encode("", optional_row, Struct(optional_row, {"id": 1})), encode("", optional_row, None)
     for values, fails in (([some, some], False), ([some, none], True)):
         raw = spark.createDataFrame(make_table(values, [None, None])).coalesce(1)
         frame = SinkColumns(steps, "json").frame(raw, Sample(None, some), "orders")

@@ -1,4 +1,4 @@
-"""The column path of sources has the same output as the record path, byte for byte, or rejects the batch."""
+"""Tests that the column path of sources has the same bytes as the record path, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
 from tests.fakes.spark import plugins
 from tests.fakes.spark.column_path import (
-    JSON,
-    TEXT,
+    JSON_CONVERTER,
+    STRING_CONVERTER,
     UTC,
     arrow_type,
     by_columns,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REGISTRY = Registry.load()
-PLACE = SourcePartition.of({"list": "a"})
+PARTITION = SourcePartition.of({"list": "a"})
 
 ROW = Schema(
     type=Type.STRUCT,
@@ -137,8 +137,8 @@ ROW_CHAINS = (
     ),
 )
 LINE_CHAINS = (chained({"type": "HoistField$Value", "field": "line"}, INSERT), chained(ROUTE, HEADER))
-CALM = settings(
-    max_examples=2,  # the first example is the simplest one, and is skipped; the other one has many rows
+FEW_EXAMPLES = settings(
+    max_examples=2,  # the first example is the simplest and is skipped; the second example has many rows
     phases=[Phase.generate],  # shrinking a failing example would require one job per attempt
     database=None,
     derandomize=True,
@@ -146,9 +146,9 @@ CALM = settings(
 )
 
 
-@CALM
+@FEW_EXAMPLES
 @given(rows=st.lists(ROWS, min_size=40, max_size=60), pick=st.integers(0, 3))
-def test_struct_rows_equal_those_of_the_record_path(
+def test_struct_rows_match_the_record_path(
     spark: SparkSession, rows: list[dict[str, Any]], pick: int
 ) -> None:
     if is_simplest(rows):
@@ -172,18 +172,18 @@ def test_struct_rows_equal_those_of_the_record_path(
         assert by_columns(spark, steps, batch, table) == expected, config
 
 
-@CALM
+@FEW_EXAMPLES
 @given(lines=st.lists(LINES, min_size=60, max_size=90))
 def test_lines_are_copied_unchanged_including_invalid_utf8(spark: SparkSession, lines: list[bytes]) -> None:
     if is_simplest(lines):
         return
     raw = pa.array(lines, pa.binary())
     texts = pa.StringArray.from_buffers(len(lines), *raw.buffers()[1:])
-    moments = pa.array([dt.datetime(1969, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)] * len(lines))
-    table = pa.table({"value": texts, "topic": pa.array(["t"] * len(lines)), "timestamp": moments})
+    timestamps = pa.array([dt.datetime(1969, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)] * len(lines))
+    table = pa.table({"value": texts, "topic": pa.array(["t"] * len(lines)), "timestamp": timestamps})
     for topic in ("lines", None):
         batch = SourceBatch(offsets={}, topic=topic, value_schema=LINE)
-        for config, value in zip(LINE_CHAINS, (JSON, TEXT), strict=True):
+        for config, value in zip(LINE_CHAINS, (JSON_CONVERTER, STRING_CONVERTER), strict=True):
             if topic is None and config is LINE_CHAINS[1]:
                 continue  # no column form: topics differ by row
             steps = chain_steps(make_chain(REGISTRY, config), value)
@@ -207,14 +207,14 @@ def test_null_in_a_required_field_requires_the_record_path(spark: SparkSession) 
 
 STATIC = {
     **chained({"type": "HoistField$Value", "field": "line"}, {**INSERT, "timestamp.field": "when"}, ROUTE),
-    "value.converter": JSON,
+    "value.converter": JSON_CONVERTER,
 }
 
 
 def test_source_with_a_static_chain_processes_no_record_in_python(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small table, a batch that Spark reads, and a row in doubt, which the record path rejects like Connect."""
+    """Writes a table and a batch that Spark reads; the record path rejects a row in doubt like Connect."""
     topic = stage.topic()
     stage.create(f"x-{topic}")
     name = f"columns-{uuid.uuid4().hex[:8]}"
@@ -225,18 +225,18 @@ def test_source_with_a_static_chain_processes_no_record_in_python(
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"value": lines})).coalesce(1)
 
-    def batch(**given: Any) -> SourceBatch:
+    def batch(**fields: Any) -> SourceBatch:
         return SourceBatch(
-            offsets={PLACE: {"n": 1}}, topic=topic, value_schema=STRING, timestamp_ms=1, **given
+            offsets={PARTITION: {"n": 1}}, topic=topic, value_schema=STRING, timestamp_ms=1, **fields
         )
 
     with monkeypatch.context() as patched:
         patched.setattr("kraal.engine.records.source_pass.SourcePass.__call__", None)
-        for each in (batch(table=pa.table({"value": lines})), batch(read=read)):
-            plugins.BATCHES[name].append(each)
+        for source_batch in (batch(table=pa.table({"value": lines})), batch(read=read)):
+            plugins.BATCHES[name].append(source_batch)
             opening.run.next()
-            done = opening.expect(BatchDone)
-            assert (done.records, done.topics) == (1000, frozenset({TopicName(f"x-{topic}")}))
+            batch_done = opening.expect(BatchDone)
+            assert (batch_done.records, batch_done.topics) == (1000, frozenset({TopicName(f"x-{topic}")}))
     lines[7] = None
     plugins.BATCHES[name].append(batch(table=pa.table({"value": lines})))
     opening.run.next()

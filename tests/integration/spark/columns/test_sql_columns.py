@@ -1,4 +1,4 @@
-"""`kraal.transforms.SQL` has the same result by columns as record by record, or rejects the batch."""
+"""Tests that `kraal.transforms.SQL` has the same result on columns as on single records, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
 from kraal.transforms.sql.functions import FUNCTIONS
 from kraal.transforms.sql.transform import SQL
-from tests.fakes.spark.column_path import ARROW, by_columns, by_records, chain_steps, is_simplest
+from tests.fakes.spark.column_path import ARROW_TYPES, by_columns, by_records, chain_steps, is_simplest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def make_transform(text: str) -> SQL:
 
 
 def by_value(transform: SQL, row: dict[str, Any]) -> tuple[bool, Any]:
-    """Return whether a record fails, and the result."""
+    """Return whether the transform rejects a record, and the result."""
     try:
         out = transform.apply(Record(topic="t", value_schema=ROW, value=Struct(ROW, row)))
     except DataException:
@@ -90,13 +90,13 @@ def by_value(transform: SQL, row: dict[str, Any]) -> tuple[bool, Any]:
     return False, out.value.raw("x")
 
 
-def same(left: Any, right: Any) -> bool:
+def are_identical(left: Any, right: Any) -> bool:
     """Return whether both values are equal, including NaN and the sign of 0."""
     return (left is None and right is None) or (type(left), repr(left)) == (type(right), repr(right))
 
 
 @settings(
-    max_examples=2,  # the first example is the simplest one, and is skipped; the other one has many rows
+    max_examples=2,  # the first example is the simplest and is skipped; the second example has many rows
     phases=[Phase.generate],
     database=None,
     derandomize=True,
@@ -114,43 +114,47 @@ def test_each_expression_has_the_same_result_on_both_paths(
         {"i": 1, "j": 2, "d": 0.5, "f": Float32(1), "s": "a", "t": "b", "b": True},
     ]
     transforms = [make_transform(text) for text in EXPRESSIONS]
-    table = pa.table({"value": pa.array(rows, pa.struct([(n, ARROW[kind]) for n, kind in FIELDS.items()]))})
-    given = Columns(
+    table = pa.table(
+        {"value": pa.array(rows, pa.struct([(n, ARROW_TYPES[kind]) for n, kind in FIELDS.items()]))}
+    )
+    columns = Columns(
         topic="t", value=Part(schema=ROW, expression=lambda: F.col("value"), as_read=True, sure=True)
     )
-    chosen = []
+    selected = []
     for at, transform in enumerate(transforms):
-        out = transform.columns(given)
+        out = transform.columns(columns)
         assert out is not None
         assert out.value.fields is not None
-        doubt: Any = F.lit(False)  # noqa: FBT003 - Spark's literal
-        for each in out.doubts:
-            doubt = doubt | each()
-        doubt = F.coalesce(doubt, F.lit(False))  # noqa: FBT003 - as above
-        chosen += [
+        doubt: Any = F.lit(False)  # noqa: FBT003 - a Spark literal
+        for condition in out.doubts:
+            doubt = doubt | condition()
+        doubt = F.coalesce(doubt, F.lit(False))  # noqa: FBT003 - a Spark literal
+        selected += [
             doubt.alias(f"doubt{at}"),
             F.when(~doubt, make_column(out.value.fields["x"])).alias(f"x{at}"),
         ]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:
-        found = [row.asDict() for row in spark.createDataFrame(table).coalesce(1).select(*chosen).collect()]
+        results = [
+            row.asDict() for row in spark.createDataFrame(table).coalesce(1).select(*selected).collect()
+        ]
     finally:
         spark.conf.unset("spark.sql.codegen.wholeStage")
-    sure = dict.fromkeys(EXPRESSIONS, 0)
-    differ = {}
-    for row, seen in zip(rows, found, strict=True):
+    compared = dict.fromkeys(EXPRESSIONS, 0)
+    differences = {}
+    for row, result in zip(rows, results, strict=True):
         for at, (text, transform) in enumerate(zip(EXPRESSIONS, transforms, strict=True)):
-            refused, expected = by_value(transform, row)
-            if seen[f"doubt{at}"]:
+            is_rejected, expected = by_value(transform, row)
+            if result[f"doubt{at}"]:
                 continue
             single = float(expected) if type(expected) is Float32 else expected
-            if refused or not same(seen[f"x{at}"], single):
-                differ[text] = (row, "refused" if refused else expected, seen[f"x{at}"])
-            sure[text] += 1
-    assert not differ
-    assert min(sure.values()) >= 40, sure
+            if is_rejected or not are_identical(result[f"x{at}"], single):
+                differences[text] = (row, "refused" if is_rejected else expected, result[f"x{at}"])
+            compared[text] += 1
+    assert not differences
+    assert min(compared.values()) >= 40, compared
     called = {name for name in FUNCTIONS if any(f"{name}(" in text for text in EXPRESSIONS)}
-    assert {FUNCTIONS[name].name for name in called} == {each.name for each in FUNCTIONS.values()}
+    assert {FUNCTIONS[name].name for name in called} == {function.name for function in FUNCTIONS.values()}
 
 
 def test_sql_source_takes_the_column_path_except_for_rows_in_doubt(spark: SparkSession) -> None:
@@ -166,9 +170,9 @@ def test_sql_source_takes_the_column_path_except_for_rows_in_doubt(spark: SparkS
         chain_steps(chain),
         SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1),
     )
-    kinds = pa.struct([(name, ARROW[kind]) for name, kind in FIELDS.items()])
+    kinds = pa.struct([(name, ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
     rows = [{"i": n, "s": "a", "t": str(dt.date(2020, 1, n))} for n in (1, 2)]
-    good, bad = (pa.table({"value": pa.array(each, kinds)}) for each in (rows, [*rows, {"i": 0}]))
+    good, bad = (pa.table({"value": pa.array(table_rows, kinds)}) for table_rows in (rows, [*rows, {"i": 0}]))
     assert by_columns(spark, steps, batch, good) == by_records(steps, batch, good)
     assert by_records(steps, batch, good) is not None
     assert by_records(steps, batch, bad) is None

@@ -1,4 +1,4 @@
-"""Accessibility checks of pages with axe-core."""
+"""Checks the accessibility of pages with axe-core."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ CONTRAST: Final = "color-contrast"
 
 
 def violations_in_both_schemes(page: Page) -> list[str]:
-    """Return all violations in the light scheme, and contrast violations in the dark one; leave the page in light."""
+    """Return all violations in the light scheme and contrast violations in the dark scheme; leave the page in light."""
     page.emulate_media(color_scheme="dark")
-    found = [f"dark: {each}" for each in violations(page, [CONTRAST])]
+    dark_violations = [f"dark: {violation}" for violation in violations(page, [CONTRAST])]
     page.emulate_media(color_scheme="light")
-    return [*violations(page), *found]
+    return [*violations(page), *dark_violations]
 
 
 def violations(page: Page, rules: Sequence[str] = ()) -> list[str]:
-    """Return a line per serious or critical violation: impact, rule, the rule's text and the first elements.
+    """Return a line per serious or critical violation: impact, rule, help text and first elements.
 
     `rules` are the ids of the rules to check (default: all).
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # by the debugger, which is not subject to the CSP
     options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-    found = page.evaluate("options => axe.run(document, options)", options)["violations"]
+    found_violations = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [
-        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
-        for each in found
-        if each["impact"] in LIMIT
+        f"{violation['impact']} {violation['id']}: {violation['help']}: "
+        f"{[node['html'][:200] for node in violation['nodes'][:3]]}"
+        for violation in found_violations
+        if violation["impact"] in LIMIT
     ]

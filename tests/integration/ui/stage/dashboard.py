@@ -1,4 +1,4 @@
-"""Separate dashboard over a socket, for a source created by a test."""
+"""Serves a dashboard over a socket, for a source that a test creates."""
 
 from __future__ import annotations
 

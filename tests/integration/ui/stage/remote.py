@@ -1,4 +1,4 @@
-"""`kraal ui` as a process, for any worker."""
+"""Runs `kraal ui` as a process for any worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 
 from scripts.harness.processes import Running, wait_until
 
-UP_S: Final = 30.0
-_SAYS: Final = re.compile(r"The dashboard of \S+ is at (http://\S+)/ui/")
+START_TIMEOUT_S: Final = 30.0
+_URL_LINE: Final = re.compile(r"The dashboard of \S+ is at (http://\S+)/ui/")
 _ROOT: Final = Path(__file__).parents[4]
 
 
@@ -29,12 +29,17 @@ def kraal_ui(directory: Path, worker_url: str, *options: str) -> Iterator[str]:
         env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"},
     )
     try:
-        wait_until("kraal ui listened", lambda: _url(process) is not None, timeout_s=UP_S, program=process)
-        yield str(_url(process))
+        wait_until(
+            "kraal ui listened",
+            lambda: _find_url(process) is not None,
+            timeout_s=START_TIMEOUT_S,
+            program=process,
+        )
+        yield str(_find_url(process))
     finally:
         process.stop()
 
 
-def _url(process: Running) -> str | None:
-    found = _SAYS.search(process.log.read_text(encoding="utf-8", errors="replace"))
-    return found[1] if found else None
+def _find_url(process: Running) -> str | None:
+    match = _URL_LINE.search(process.log.read_text(encoding="utf-8", errors="replace"))
+    return match[1] if match else None

@@ -1,4 +1,4 @@
-"""Connectors of the shared cluster: a working pipeline, a failed sink and a stopped source."""
+"""Creates connectors on the shared cluster: a working pipeline, a failed sink and a stopped source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATES: Final = {
     STOPPED: ["STOPPED"],
 }
 UPDATES_PICTURES: Final = bool(os.environ.get("KRAAL_UPDATE_SCREENSHOTS"))
-"""Whether to update the screenshots of the documentation, in which names should be neutral."""
+"""Whether to update the screenshots of the documentation, which should contain neutral names."""
 _KAFKA_S: Final = 30.0
 
 
@@ -60,9 +60,9 @@ class Scene:
 
     def get(self, path: str) -> Any:
         """Return the body of a GET request, which must succeed."""
-        answer = self.worker.ask("GET", path)
-        assert answer.status == 200, answer
-        return answer.body
+        response = self.worker.ask("GET", path)
+        assert response.status == 200, response
+        return response.body
 
     def write_orders(self, *lines: str) -> None:
         """Append lines to the file of the source."""
@@ -81,9 +81,9 @@ class Scene:
         path = self.directory / "orders.out"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
+    def wait_until(self, description: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         """Wait for a condition over REST, in Kafka or in a file."""
-        self.worker.wait_until(what, done, timeout_s=timeout_s)
+        self.worker.wait_until(description, done, timeout_s=timeout_s)
 
     def settle(self) -> None:
         """Wait until the connectors have their expected states."""
@@ -97,12 +97,12 @@ class Scene:
 
 def page_url(worker_url: str, *segments: str) -> str:
     """Return the URL of a page on a dashboard."""
-    return f"{worker_url}/ui/{'/'.join(quote(each, safe='') for each in segments)}"
+    return f"{worker_url}/ui/{'/'.join(quote(segment, safe='') for segment in segments)}"
 
 
 def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scene:
     """Create the connectors on a cluster and wait until they have their expected states."""
-    made = Scene(cluster, bootstrap, directory)
+    scene = Scene(cluster, bootstrap, directory)
     source = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": str(directory / "orders")}
     sink = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "orders.out")}
     failing = {
@@ -115,14 +115,14 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
     for topic in (ORDERS, BILLING):
         create_topic(bootstrap, topic)
     write_topic(bootstrap, BILLING, [b"not JSON"], timeout_s=_KAFKA_S)
-    made.write_orders("first order")
+    scene.write_orders("first order")
     cluster.create(SOURCE, source)
     cluster.create(SINK, sink)
     cluster.create(FAILING, failing)
     cluster.create(STOPPED, source | {"topic": ARCHIVE, "file": str(directory / "archive")}, state="STOPPED")
-    made.settle()
-    made.wait_until("the first order was through", lambda: made.orders_out() == ["first order"])
-    return made
+    scene.settle()
+    scene.wait_until("the first order was written", lambda: scene.orders_out() == ["first order"])
+    return scene
 
 
 def make_letters(scene: Scene) -> str:
@@ -131,8 +131,8 @@ def make_letters(scene: Scene) -> str:
     name, topic, queue = LETTERS, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
     create_topic(scene.bootstrap, topic)
     create_topic(scene.bootstrap, queue)
-    good = json.dumps({"schema": None, "payload": "paid"}).encode()
-    write_topic(scene.bootstrap, topic, [b"<b>not JSON</b>", good, b"{"], timeout_s=_KAFKA_S)
+    valid_record = json.dumps({"schema": None, "payload": "paid"}).encode()
+    write_topic(scene.bootstrap, topic, [b"<b>not JSON</b>", valid_record, b"{"], timeout_s=_KAFKA_S)
     scene.cluster.create(
         name,
         {

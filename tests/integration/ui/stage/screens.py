@@ -1,4 +1,4 @@
-"""All screens of a dashboard, discovered by following links."""
+"""Finds the screens of a dashboard by their links."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def of_dashboard(page: Page) -> list[str]:
+def list_navigation_urls(page: Page) -> list[str]:
     """Return the URLs in the navigation of a page."""
     return _links(page, "header nav a")
 
 
-def of_connector(page: Page) -> list[str]:
+def list_tab_urls(page: Page) -> list[str]:
     """Return the URLs of the tabs of a connector's page."""
     return _links(page, "nav.tabs a")
 
 
 def _links(page: Page, selector: str) -> list[str]:
-    found = page.locator(selector).evaluate_all("links => links.map(each => each.getAttribute('href'))")
-    return [urljoin(page.url, each) for each in found]
+    paths = page.locator(selector).evaluate_all("links => links.map(each => each.getAttribute('href'))")
+    return [urljoin(page.url, path) for path in paths]

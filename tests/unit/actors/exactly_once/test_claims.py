@@ -1,4 +1,4 @@
-"""Startup of source tasks with exactly-once support, and fencing of producers (KIP-618)."""
+"""Tests for the startup of source tasks with exactly-once support, and for the fencing of producers (KIP-618)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def config(tasks: int, kind: str = FAKE_SOURCE) -> dict[str, str | None]:
 def written_task_counts(cluster: EmbeddedCluster) -> list[int]:
     """Return the task counts that the leader wrote."""
     records = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
-    return [each.tasks for each in records if isinstance(each, TaskCountRecord)]
+    return [record.tasks for record in records if isinstance(record, TaskCountRecord)]
 
 
 def task_configs(count: int) -> PutTaskConfigs:
@@ -55,7 +55,7 @@ def task_configs(count: int) -> PutTaskConfigs:
     return PutTaskConfigs(name=X, configs=[{"number": str(number)} for number in range(count)])
 
 
-def position(cluster: EmbeddedCluster) -> list[object]:
+def stored_positions(cluster: EmbeddedCluster) -> list[object]:
     return [offset["position"] for offset in cluster.offsets.load(X).values()]
 
 
@@ -68,7 +68,7 @@ def test_tasks_are_fenced_and_claimed_and_store_offsets_with_records(seed: int) 
     assert written_task_counts(cluster) == [3]
     cluster.feed(T0, 25)
     cluster.advance(1)
-    assert position(cluster) == [25]
+    assert stored_positions(cluster) == [25]
     assert cluster.outside.written[T0] == list(range(25))
 
 
@@ -110,7 +110,7 @@ def test_fenced_task_fails_and_continues_after_a_restart(seed: int) -> None:
     cluster.feed(T0, 5)
     cluster.advance(1)
     assert cluster.states(X) == ["RUNNING", "FAILED"]
-    assert position(cluster) == [5]
+    assert stored_positions(cluster) == [5]
     cluster.request(RestartTask(task=T0))
     cluster.settle()
     assert cluster.outside.written[T0] == list(range(10)), "no record is duplicated"
@@ -193,12 +193,12 @@ def test_claims_of_revoked_or_outdated_tasks_are_rejected(seed: int) -> None:
     cluster.create(X, config(2))
     cluster.settle()
     [owner] = cluster.owners(T0)
-    other = next(w for w in cluster.awake if w is not owner)
+    other_worker = next(w for w in cluster.awake if w is not owner)
     version = owner.snapshot.config.connectors[X].tasks_version
     cluster.ask(owner, VerifyTask(task=T0, version=version))
     text = "^Cannot start source task x-0 as it has already been revoked from this worker$"
     with pytest.raises(KraalError, match=text):
-        cluster.ask(other, VerifyTask(task=T0, version=version))
+        cluster.ask(other_worker, VerifyTask(task=T0, version=version))
     text = (
         "^Cannot start source task x-0 with exactly-once support as the connector has already generated a new set of "
         "task configs$"
@@ -212,16 +212,15 @@ def test_fencing_round_does_not_cover_unread_task_configs(seed: int) -> None:
     cluster, _ = create_cluster(seed)
     cluster.create(X, config(2))
     cluster.settle()
-    cluster.request(
-        SetTargetState(name=X, target=TargetState.PAUSED)
-    )  # the connector's owner writes no task configs
+    # The owner of a paused connector writes no task configs.
+    cluster.request(SetTargetState(name=X, target=TargetState.PAUSED))
     cluster.settle()
     leader = cluster.leader
-    fencer, reader = (leader._host.address(each) for each in ("fencer", "config reader"))  # noqa: SLF001 - to freeze them
+    fencer, reader = (leader._host.address(name) for name in ("fencer", "config reader"))  # noqa: SLF001 - to freeze them
     cluster.ask(leader, task_configs(3))
     cluster.settle()
     cluster.scheduler.freeze(fencer)
-    under_way = leader.assembly.herder.question(FenceZombies(name=X))
+    fencing_request = leader.assembly.herder.question(FenceZombies(name=X))
     cluster.advance(0.1)
     cluster.scheduler.freeze(reader)
     leader.assembly.herder.question(task_configs(4))
@@ -229,8 +228,8 @@ def test_fencing_round_does_not_cover_unread_task_configs(seed: int) -> None:
     cluster.scheduler.freeze(fencer, frozen=False)
     cluster.advance(0.1)
     cluster.scheduler.freeze(reader, frozen=False)
-    cluster.run_until(under_way.done, timeout_s=10)
-    assert isinstance(under_way.exception(), Conflict)
+    cluster.run_until(fencing_request.done, timeout_s=10)
+    assert isinstance(fencing_request.exception(), Conflict)
     cluster.settle()
     assert cluster.leader.snapshot.config.connectors[X].pending_fencing
     cluster.request(FenceZombies(name=X))
@@ -246,14 +245,14 @@ def test_first_task_producer_alters_offsets(seed: int) -> None:
     cluster.advance(1)
     cluster.request(SetTargetState(name=X, target=TargetState.STOPPED))
     cluster.settle()
-    before = len(transactions.claimed)
+    earlier_claims = len(transactions.claimed)
     cluster.request(AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})]))
-    assert transactions.claimed[before:] == [T0]
+    assert transactions.claimed[earlier_claims:] == [T0]
     pairs: OffsetPairs = cluster.ask(cluster.leader, ShowOffsets(name=X))
     assert list(pairs) == [({"task": "x-0"}, {"position": 7})]
     cluster.request(ResetOffsets(name=X))
-    assert transactions.claimed[before:] == [T0, T0]
-    assert position(cluster) == []
+    assert transactions.claimed[earlier_claims:] == [T0, T0]
+    assert stored_positions(cluster) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -262,30 +261,32 @@ def test_frozen_previous_tasks_do_not_overwrite_initial_offsets(seed: int, state
     cluster, _ = create_cluster(seed)
     cluster.create(X, config(6))
     cluster.settle()
-    frozen = next(w for w in cluster.awake if w is not cluster.leader)
-    former = {task: frozen.engine.find_run(task) for task in sorted(frozen.engine.running)}
-    cluster.freeze(frozen)
+    frozen_worker = next(w for w in cluster.awake if w is not cluster.leader)
+    previous_runs = {
+        task: frozen_worker.engine.find_run(task) for task in sorted(frozen_worker.engine.running)
+    }
+    cluster.freeze(frozen_worker)
     cluster.request(DeleteConnector(name=X))
-    cluster.advance(30)  # its work is lost
+    cluster.advance(30)  # the group removes the frozen worker
     offsets = [({"task": f"x-{number}"}, {"position": 7}) for number in range(6)]
     create = CreateConnector(name=X, config=config(6), initial_state=state, initial_offsets=offsets)
-    under_way = cluster.leader.assembly.herder.question(create)
-    written: list[TaskId] = []
-    while former:
+    creation = cluster.leader.assembly.herder.question(create)
+    committed_tasks: list[TaskId] = []
+    while previous_runs:
         if not cluster.scheduler.step():
             cluster.advance(0.05)
         if cluster.random.random() < (0.3 if cluster.offsets.load(X) else 0.01):
-            task, run = former.popitem()  # its job continues although the worker is frozen
+            task, run = previous_runs.popitem()  # the run continues although its worker is frozen
             assert run is not None
             assert run.spec.transactions is not None
             with contextlib.suppress(Fenced):
                 run.spec.transactions.commit({make_partition(task): {"position": 99}})
-                written.append(task)
-    cluster.run_until(under_way.done, timeout_s=10)
-    under_way.result()
+                committed_tasks.append(task)
+    cluster.run_until(creation.done, timeout_s=10)
+    creation.result()
     cluster.advance(5)
     pairs: OffsetPairs = cluster.ask(cluster.leader, ShowOffsets(name=X))
-    assert sorted(pairs, key=str) == offsets, f"overwritten by {written}"
+    assert sorted(pairs, key=str) == offsets, f"overwritten by {committed_tasks}"
 
 
 @pytest.mark.parametrize("seed", range(12))

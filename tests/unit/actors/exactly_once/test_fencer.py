@@ -1,4 +1,4 @@
-"""The fencer processes requests concurrently."""
+"""Tests that the fencer processes requests concurrently."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kraal.core.errors import StoreError
 
 def test_requests_are_processed_concurrently() -> None:
     system, herder, fencer = ThreadSystem(), Address("herder"), Address("fencer")
-    both = threading.Barrier(2, timeout=20)
-    heard: list[ProducersFenced] = []
-    answered = threading.Event()
+    barrier = threading.Barrier(2, timeout=20)
+    results: list[ProducersFenced] = []
+    received_all = threading.Event()
 
     class Herder:
         def receive(self, message: object) -> None:
             if not isinstance(message, Begin):
                 assert isinstance(message, ProducersFenced)
-                heard.append(message)
-                if len(heard) == 2:
-                    answered.set()
+                results.append(message)
+                if len(results) == 2:
+                    received_all.set()
 
     def fence(ids: Sequence[str]) -> None:
-        both.wait()
+        barrier.wait()
         if ids == ["b"]:
             raise StoreError("cannot fence b")
 
@@ -35,7 +35,10 @@ def test_requests_are_processed_concurrently() -> None:
     system.spawn(fencer, lambda: Fencer(system=system, fence=fence), lambda _: None)
     for token, name in enumerate("ab"):
         fencer.tell(FenceProducers(token=token, transactional_ids=[name], reply_to=herder))
-    assert answered.wait(30)
-    ordered = sorted(heard, key=lambda each: each.token)
-    assert [(each.token, str(each.error)) for each in ordered] == [(0, "None"), (1, "cannot fence b")]
+    assert received_all.wait(30)
+    sorted_results = sorted(results, key=lambda result: result.token)
+    assert [(result.token, str(result.error)) for result in sorted_results] == [
+        (0, "None"),
+        (1, "cannot fence b"),
+    ]
     assert system.close(5) == []

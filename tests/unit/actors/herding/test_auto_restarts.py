@@ -1,4 +1,4 @@
-"""Failed instances are restarted once per failure despite actor deaths, unless a user intervenes."""
+"""Tests that failed instances are restarted once per failure despite actor deaths, unless a user intervenes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def written_states(worker: EmbeddedWorker) -> list[str]:
     return [json.loads(r.value)["state"] for r in records if r.value is not None]
 
 
-def opens(worker: EmbeddedWorker) -> int:
+def open_count(worker: EmbeddedWorker) -> int:
     return worker.fake.opened.count(T0)
 
 
@@ -104,7 +104,7 @@ def test_exhausted_budget_is_logged_and_task_stays_failed(
     fail_first_task(worker)
     worker.advance(500)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
-    assert opens(worker) == 1 + 3
+    assert open_count(worker) == 1 + 3
     watched = worker.snapshot.watched[T0]
     assert (watched.total, watched.given_up, watched.due_s) == (3, NoRestartReason.TOO_OFTEN, None)
     assert "numbers-0 stays FAILED. It was restarted 3 times within 600 s" in caplog.text
@@ -121,7 +121,7 @@ def test_permanent_failure_is_not_restarted() -> None:
     worker = create_worker()
     assert fail_first_task(worker, "PermissionError: not yours").given_up is NoRestartReason.PERMANENT
     worker.advance(100_000)
-    assert opens(worker) == 1
+    assert open_count(worker) == 1
 
 
 def test_repeated_failure_of_a_record_is_not_restarted() -> None:
@@ -130,7 +130,7 @@ def test_repeated_failure_of_a_record_is_not_restarted() -> None:
     worker.fake.fail_opening(T0, trace)
     fail_first_task(worker, trace)
     worker.advance(100_000)
-    assert opens(worker) == 2
+    assert open_count(worker) == 2
     assert worker.snapshot.watched[T0].given_up is NoRestartReason.SAME_RECORD
 
 
@@ -156,14 +156,14 @@ def test_tasks_that_recover_with_spark_are_not_restarted() -> None:
     worker.run()
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert worker.snapshot.watched == {}
-    assert opens(worker) == 2
+    assert open_count(worker) == 2
 
 
 @pytest.mark.parametrize(
-    "act",
+    "message",
     [
         pytest.param(RestartTask(task=T0), id="restart"),
-        pytest.param(RestartConnector(name=NAME, include_tasks=True, only_failed=True), id="restart of what failed"),
+        pytest.param(RestartConnector(name=NAME, include_tasks=True, only_failed=True), id="restart failed instances"),
         pytest.param(PatchConfig(name=NAME, patch={"tasks.max": "1"}), id="reconfigure"),
         pytest.param(SetTargetState(name=NAME, target=TargetState.PAUSED), id="pause"),
         pytest.param(SetTargetState(name=NAME, target=TargetState.STOPPED), id="stop"),
@@ -171,17 +171,17 @@ def test_tasks_that_recover_with_spark_are_not_restarted() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", SEEDS)
-def test_user_request_cancels_a_planned_restart(seed: int, act: object) -> None:
+def test_user_request_cancels_a_planned_restart(seed: int, message: object) -> None:
     worker = create_worker(seed)
     fail_first_task(worker)
-    worker.ask(act)  # type: ignore[arg-type]
+    worker.ask(message)  # type: ignore[arg-type]
     worker.run()
     watched = worker.snapshot.watched.get(T0)
     assert watched is None or watched.due_s is None
-    before = opens(worker)
+    opened_before = open_count(worker)
     worker.advance(1_000)
-    assert opens(worker) == before
-    if isinstance(act, DeleteConnector):
+    assert open_count(worker) == opened_before
+    if isinstance(message, DeleteConnector):
         assert T0 not in worker.snapshot.watched
 
 
@@ -218,7 +218,7 @@ def test_actor_death_neither_loses_nor_duplicates_a_restart(seed: int, actor: st
     worker.crash(actor)
     worker.advance(20)
     assert worker.states(NAME) == ["RUNNING"] * 3
-    assert opens(worker) == 2, "the task was opened once more"
+    assert open_count(worker) == 2, "the task was opened once more"
     assert worker.given_up == []
 
 
@@ -235,7 +235,7 @@ def test_actor_death_during_a_restart_does_not_duplicate_it(seed: int, actor: st
     worker.crash(actor)
     worker.advance(60)
     assert worker.states(NAME) == ["RUNNING"] * 3
-    assert opens(worker) == 2
+    assert open_count(worker) == 2
     assert worker.snapshot.watched[T0].due_s is None
 
 
@@ -245,19 +245,19 @@ def test_owner_restarts_a_failed_task_in_a_cluster(seed: int) -> None:
     cluster.settle()
     cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
     cluster.settle()
-    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
-    [other] = [each for each in cluster.alive if each is not owner]
-    before = {each.name: each.engine.opened.count(T0) for each in cluster.alive}
+    [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
+    [other_worker] = [worker for worker in cluster.alive if worker is not owner]
+    opened_before = {worker.name: worker.engine.opened.count(T0) for worker in cluster.alive}
     owner.engine.fail(T0, FAILURE)
     cluster.advance(20)
     assert T0 in owner.engine.running
-    assert owner.engine.opened.count(T0) == before[owner.name] + 1
-    assert other.engine.opened.count(T0) == before[other.name]
-    assert T0 not in other.snapshot.watched
+    assert owner.engine.opened.count(T0) == opened_before[owner.name] + 1
+    assert other_worker.engine.opened.count(T0) == opened_before[other_worker.name]
+    assert T0 not in other_worker.snapshot.watched
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_instance_lost_to_another_worker_is_not_restarted_here(seed: int) -> None:
+def test_reassigned_instance_is_not_restarted_by_its_new_owner(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(
@@ -265,16 +265,16 @@ def test_instance_lost_to_another_worker_is_not_restarted_here(seed: int) -> Non
         {**{k: v for k, v in CONFIG.items() if v is not None}, "errors.auto.restart.backoff.ms": "3600000"},
     )
     cluster.settle()
-    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
     owner.engine.fail(T0, FAILURE)
     cluster.advance(1)
     assert owner.snapshot.watched[T0].due_s is not None
     owner.kill()
     cluster.settle()
     cluster.advance(600)
-    [heir] = cluster.alive
-    assert T0 in heir.engine.running
-    assert heir.snapshot.watched.get(T0) is None
+    [new_owner] = cluster.alive
+    assert T0 in new_owner.engine.running
+    assert new_owner.snapshot.watched.get(T0) is None
     assert cluster.bugs == []
 
 
@@ -282,12 +282,12 @@ def test_instance_lost_to_another_worker_is_not_restarted_here(seed: int) -> Non
 @pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
 def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
     worker = create_worker(seed)
-    first = fail_first_task(worker)
-    [task] = [each for each in worker.scheduler.addresses() if each.name == "task numbers-0"]
+    first_failure = fail_first_task(worker)
+    [task] = [address for address in worker.scheduler.addresses() if address.name == "task numbers-0"]
     if moment == "before":
         worker.crash("herder")
         worker.advance(1)
-        assert worker.snapshot.watched[T0] == first, "the time of the planned restart is unchanged"
+        assert worker.snapshot.watched[T0] == first_failure, "the time of the planned restart is unchanged"
     worker.scheduler.freeze(task)
     worker.advance(8)
     if moment == "while it stops":
@@ -299,12 +299,12 @@ def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
         worker.crash("herder")
         worker.advance(1)
     assert worker.states(NAME) == ["RUNNING"] * 3
-    known = worker.snapshot.watched[T0]
-    assert (known.total, len(known.restarts), known.life.restarts) == (1, 1, 1)
+    history = worker.snapshot.watched[T0]
+    assert (history.total, len(history.restarts), history.life.restarts) == (1, 1, 1)
     now = worker.scheduler.clock.now()
-    second = fail_first_task(worker)
-    assert second.due_s is not None
-    assert 8 <= second.due_s - now <= 16, "the second backoff, reduced by at most half"
+    second_failure = fail_first_task(worker)
+    assert second_failure.due_s is not None
+    assert 8 <= second_failure.due_s - now <= 16, "the second backoff, reduced by at most half"
 
 
 def test_metrics_count_restarts_and_exhausted_budgets() -> None:
@@ -342,12 +342,14 @@ def test_due_restart_waits_for_the_end_of_a_rebalance(seed: int) -> None:
     cluster.settle()
     cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
     cluster.settle()
-    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
     owner.engine.fail(T0, FAILURE)
     cluster.advance(3)
     cluster.add()
     cluster.advance(60)
     cluster.settle()
-    assert [each.name for each in cluster.alive if T0 in each.engine.running] != []
+    assert [worker.name for worker in cluster.alive if T0 in worker.engine.running] != []
     assert cluster.bugs == []
-    assert all(watched.due_s is None for each in cluster.alive for watched in each.snapshot.watched.values())
+    assert all(
+        watched.due_s is None for worker in cluster.alive for watched in worker.snapshot.watched.values()
+    )

@@ -1,4 +1,4 @@
-"""Concurrent configs of one connector from several clients: each receives its own result."""
+"""Tests that concurrent requests for one connector each receive the result of their own request."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def create_cluster(seed: int, *, with_x: bool) -> EmbeddedCluster:
 
 def send_concurrently(cluster: EmbeddedCluster, *messages: Ask[Any]) -> list[Future[Any]]:
     """Send concurrent requests to the leader, and wait for all replies."""
-    answers = [cluster.leader.assembly.herder.question(message) for message in messages]
-    cluster.run_until(lambda: all(each.done() for each in answers), timeout_s=10)
-    return answers
+    futures = [cluster.leader.assembly.herder.question(message) for message in messages]
+    cluster.run_until(lambda: all(future.done() for future in futures), timeout_s=10)
+    return futures
 
 
 def stored_config(cluster: EmbeddedCluster) -> Config:
@@ -52,26 +52,26 @@ def stored_config(cluster: EmbeddedCluster) -> Config:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_second_of_two_concurrent_creations_fails(seed: int) -> None:
     cluster = create_cluster(seed, with_x=False)
-    answers = send_concurrently(cluster, create(who="one"), create(who="two"))
-    errors = {who: each.exception() for who, each in zip(("one", "two"), answers, strict=True)}
-    [created] = [who for who, error in errors.items() if error is None]
-    assert stored_config(cluster)["who"] == created
+    futures = send_concurrently(cluster, create(who="one"), create(who="two"))
+    errors = {client: future.exception() for client, future in zip(("one", "two"), futures, strict=True)}
+    [winner] = [client for client, error in errors.items() if error is None]
+    assert stored_config(cluster)["who"] == winner
     assert sorted(type(error).__name__ for error in errors.values()) == ["AlreadyExists", "NoneType"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_succeeds_after_a_failed_creation(seed: int) -> None:
     cluster = create_cluster(seed, with_x=False)
-    failed: list[str] = []
+    failures: list[str] = []
 
-    def once(operation: str) -> None:
-        if operation == "append" and not failed:
-            failed.append(operation)
+    def fail_first_append(operation: str) -> None:
+        if operation == "append" and not failures:
+            failures.append(operation)
             raise StoreError("the brokers are unavailable")
 
-    cluster.config_log.fault = once
-    answers = send_concurrently(cluster, create(who="one"), create(who="two"))
-    assert sorted(type(each.exception()).__name__ for each in answers) == ["NoneType", "StoreError"]
+    cluster.config_log.fault = fail_first_append
+    futures = send_concurrently(cluster, create(who="one"), create(who="two"))
+    assert sorted(type(future.exception()).__name__ for future in futures) == ["NoneType", "StoreError"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -86,8 +86,8 @@ def test_creation_directly_after_a_deletion_succeeds(seed: int) -> None:
 def test_concurrent_patches_are_all_applied(seed: int) -> None:
     cluster = create_cluster(seed, with_x=True)
     names = ["a", "b", "c"]
-    answers = send_concurrently(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
-    assert [each.exception() for each in answers] == [None] * 3
+    futures = send_concurrently(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
+    assert [future.exception() for future in futures] == [None] * 3
     assert set(names) <= stored_config(cluster).keys()
 
 
@@ -105,25 +105,25 @@ def test_patch_applies_to_the_latest_config(seed: int) -> None:
 def test_rejected_creation_keeps_existing_offsets(seed: int) -> None:
     cluster = create_cluster(seed, with_x=False)
     offsets = [({"task": "x-0"}, {"position": 7})]
-    first = cluster.leader.assembly.herder.question(create())
-    second = CreateConnector(name=X, config=CONFIG, initial_offsets=offsets)
-    answers = [first, *send_concurrently(cluster, second)]
+    creation = cluster.leader.assembly.herder.question(create())
+    creation_with_offsets = CreateConnector(name=X, config=CONFIG, initial_offsets=offsets)
+    futures = [creation, *send_concurrently(cluster, creation_with_offsets)]
     cluster.settle()
-    refused = [each.exception() for each in answers if each.exception() is not None]
-    assert [type(each) for each in refused] == [AlreadyExists]
-    stored = dict(cluster.offsets.load(X))
-    assert bool(stored) is (answers[1].exception() is None)
+    errors = [future.exception() for future in futures if future.exception() is not None]
+    assert [type(error) for error in errors] == [AlreadyExists]
+    stored_offsets = dict(cluster.offsets.load(X))
+    assert bool(stored_offsets) is (futures[1].exception() is None)
 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> None:
     cluster = create_cluster(seed, with_x=True)
-    deleted, set_after = send_concurrently(
+    deleted, state_change = send_concurrently(
         cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target)
     )
     assert deleted.exception() is None
-    assert isinstance(set_after.exception(), NotFound)
+    assert isinstance(state_change.exception(), NotFound)
     cluster.request(create())
     cluster.settle()
     assert cluster.states(X) == ["RUNNING"] * 2

@@ -1,4 +1,4 @@
-"""Log lines of the herder's and the worker's decisions, with instances and reasons."""
+"""Tests for log lines of the herder's and the worker's decisions, which contain instances and reasons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def worker(caplog: pytest.LogCaptureFixture) -> EmbeddedWorker:
 
 
 def texts(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in [*caplog.get_records("setup"), *caplog.records]]
+    return [record.getMessage() for record in [*caplog.get_records("setup"), *caplog.records]]
 
 
 def test_restart_request_is_logged_with_its_instances(
@@ -44,7 +44,7 @@ def test_task_configs_and_assigned_work_are_logged(
     worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "Publishing the configs of 1 tasks of numbers" in texts(caplog)
-    [line] = [each for each in texts(caplog) if each.endswith("to start: numbers-0; to stop: none")]
+    [line] = [text for text in texts(caplog) if text.endswith("to start: numbers-0; to stop: none")]
     assert line.startswith("Starting connectors and tasks of generation ")
     worker.ask(RestartConnector(name=NAME, include_tasks=False, only_failed=False))
     worker.run()
@@ -63,7 +63,7 @@ def test_scheduled_automatic_restart_is_logged(
     worker.fake.fail(T0, "OSError: the disk is full\n  in task numbers-0")
     worker.run()
     assert [
-        each for each in texts(caplog) if each.startswith("Scheduling an automatic restart of numbers-0 in ")
+        text for text in texts(caplog) if text.startswith("Scheduling an automatic restart of numbers-0 in ")
     ]
 
 
@@ -73,9 +73,9 @@ def test_cancelled_task_is_logged_with_its_recent_events(
     monkeypatch.setattr(FakeRun, "stop_if_idle", lambda _: True)
     worker.ask(DeleteConnector(name=NAME))
     worker.advance(10)
-    [line] = [each for each in texts(caplog) if each.startswith("Cancelling numbers-0")]
+    [line] = [text for text in texts(caplog) if text.startswith("Cancelling numbers-0")]
     events = line.partition("; last events: ")[2].split("; ")
-    assert [each.partition(": ")[2].partition(",")[0] for each in events] == [
+    assert [event.partition(": ")[2].partition(",")[0] for event in events] == [
         "wanted STARTED",
         "started",
         "RUNNING",

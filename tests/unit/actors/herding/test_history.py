@@ -1,4 +1,4 @@
-"""Journal entries of the herder: every state with its cause and author."""
+"""Tests for the herder's journal entries, which contain the cause and the author of every state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kraal.journal.causes import REMOVED
 from kraal.journal.events import EventKind
 from kraal.journal.journal import Journal
 from kraal.testing._simulation.worker import EmbeddedWorker
-from tests.unit.actors.journal_of import (
+from tests.unit.actors.journal_helpers import (
     CONFIG,
     NAME,
     SEEDS,
@@ -46,13 +46,13 @@ from tests.unit.actors.journal_of import (
 
 
 class TestCauses:
-    """Causes on one worker."""
+    """Tests for causes on one worker."""
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_creation_is_recorded_with_states_and_author(self, seed: int) -> None:
         worker = running_worker(seed)
-        for each in (NAME, T0, T1):
-            assert explained_states(worker, each) == [("RUNNING", "created", "POST from 10.0.0.1")]
+        for instance in (NAME, T0, T1):
+            assert explained_states(worker, instance) == [("RUNNING", "created", "POST from 10.0.0.1")]
         assert events(worker, EventKind.CONFIG) == [("created", "POST from 10.0.0.1")]
 
     @pytest.mark.parametrize("seed", SEEDS)
@@ -60,8 +60,8 @@ class TestCauses:
         worker = running_worker(seed)
         patch: Config = {"tasks.max": "3", "topic": "numbers"}
         send_request(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch))
-        for each in (NAME, T0, T1):
-            assert explained_states(worker, each)[1:] == [
+        for instance in (NAME, T0, T1):
+            assert explained_states(worker, instance)[1:] == [
                 ("UNASSIGNED", "config changed", USER),
                 ("RUNNING", "config changed", USER),
             ]
@@ -74,16 +74,16 @@ class TestCauses:
         for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED, TargetState.STARTED):
             by = f"PUT {target} from 10.0.0.7"
             send_request(worker, SetTargetState(name=NAME, target=target), TargetStateSet(NAME, target), by)
-        words = [
+        expected = [
             ("PAUSED", "paused", "PUT PAUSED from 10.0.0.7"),
             ("RUNNING", "resumed", "PUT STARTED from 10.0.0.7"),
             ("STOPPED", "stopped", "PUT STOPPED from 10.0.0.7"),
             ("RUNNING", "resumed", "PUT STARTED from 10.0.0.7"),
         ]
-        assert explained_states(worker, NAME)[1:] == words
-        removed = ("REMOVED", "stopped", "PUT STOPPED from 10.0.0.7")
-        assert explained_states(worker, T0)[1:] == [*words[:2], removed, words[3]]
-        assert events(worker, EventKind.TARGET) == [(text, by) for _, text, by in words]
+        assert explained_states(worker, NAME)[1:] == expected
+        removal = ("REMOVED", "stopped", "PUT STOPPED from 10.0.0.7")
+        assert explained_states(worker, T0)[1:] == [*expected[:2], removal, expected[3]]
+        assert events(worker, EventKind.TARGET) == [(text, by) for _, text, by in expected]
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_restarts_are_recorded(self, seed: int) -> None:
@@ -91,13 +91,13 @@ class TestCauses:
         restart = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
         send_request(worker, restart, InstanceRestarted(NAME, include_tasks=True))
         send_request(worker, RestartTask(task=T0), InstanceRestarted(T0), "POST from 10.0.0.8")
-        both = [("RESTARTING", "restarted", USER), ("RUNNING", "restarted", USER)]
-        plain = [
+        connector_restart = [("RESTARTING", "restarted", USER), ("RUNNING", "restarted", USER)]
+        task_restart = [
             ("UNASSIGNED", "restarted", "POST from 10.0.0.8"),
             ("RUNNING", "restarted", "POST from 10.0.0.8"),
         ]
-        assert explained_states(worker, NAME)[1:] == explained_states(worker, T1)[1:] == both
-        assert explained_states(worker, T0)[1:] == both + plain
+        assert explained_states(worker, NAME)[1:] == explained_states(worker, T1)[1:] == connector_restart
+        assert explained_states(worker, T0)[1:] == connector_restart + task_restart
         assert events(worker, EventKind.RESTART) == [
             ("restart of 3 instances requested", USER),
             ("restart requested", "POST from 10.0.0.8"),
@@ -110,18 +110,18 @@ class TestCauses:
             worker.fake.fail(T0, "OSError: no disk\n  at line 1")
             worker.run()
             worker.advance(60)
-        failed = ("FAILED", "OSError: no disk", "")
+        failure = ("FAILED", "OSError: no disk", "")
         text = "automatic restart 1 of at most 1 within 3600 s"
         assert explained_states(worker, T0)[1:] == [
-            failed,
+            failure,
             ("RESTARTING", text, "this worker"),
             ("RUNNING", text, "this worker"),
-            failed,
+            failure,
         ]
         assert entries(worker, T0)[-1].trace == "OSError: no disk\n  at line 1"
         assert events(worker, EventKind.AUTO_RESTART) == [(f"{text}: OSError: no disk", "this worker")]
-        [(why, by)] = events(worker, EventKind.GIVEN_UP)
-        assert why.endswith("(OSError: no disk)")
+        [(reason, by)] = events(worker, EventKind.GIVEN_UP)
+        assert reason.endswith("(OSError: no disk)")
         assert by == "this worker"
 
     def test_loss_of_spark_is_recorded(self) -> None:
@@ -139,8 +139,8 @@ class TestCauses:
     def test_deletion_is_recorded(self, seed: int) -> None:
         worker = running_worker(seed)
         send_request(worker, DeleteConnector(name=NAME), ConnectorDeleted(NAME))
-        for each in (NAME, T0, T1):
-            assert [entry for entry in explained_states(worker, each)[1:] if entry[0] == REMOVED] == [
+        for instance in (NAME, T0, T1):
+            assert [entry for entry in explained_states(worker, instance)[1:] if entry[0] == REMOVED] == [
                 ("REMOVED", "deleted", USER)
             ]
         assert events(worker, EventKind.CONFIG)[1:] == [("deleted", USER)]
@@ -157,19 +157,19 @@ class TestCauses:
         worker.create(NAME, CONFIG)
         worker.ask(RestartTask(task=T0))
         worker.run()
-        assert {by for each in (NAME, T0, T1) for _, _, by in explained_states(worker, each)} == {""}
+        assert {by for instance in (NAME, T0, T1) for _, _, by in explained_states(worker, instance)} == {""}
 
     def test_shutdown_is_recorded_as_a_cause(self) -> None:
         worker = running_worker()
         worker.close()
         worker.run()
-        for each in (NAME, T0, T1):
-            assert explained_states(worker, each)[1:] == [("UNASSIGNED", "its worker was shut down", "")]
-        assert events(worker, EventKind.WORKER)[-1][0] == "The worker shuts down"
+        for instance in (NAME, T0, T1):
+            assert explained_states(worker, instance)[1:] == [("UNASSIGNED", "its worker was shut down", "")]
+        assert events(worker, EventKind.WORKER)[-1][0] == "The worker is shutting down"
 
 
 class TestConfigs:
-    """Replaced versions of configs."""
+    """Tests for replaced versions of configs."""
 
     def test_configs_contain_authors_but_no_secrets(self) -> None:
         worker = running_worker()
@@ -204,12 +204,12 @@ def test_disabled_journal_records_nothing() -> None:
 
 
 def test_herder_deaths_during_replay_record_a_config_once() -> None:
-    kept = Journal(lambda: 1_000)
-    kept.config_offset = 5
-    written = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
+    shared_journal = Journal(lambda: 1_000)
+    shared_journal.config_offset = 5
+    change = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
     for _ in range(3):
-        herder = History(kept, worker_id=WorkerId("w"), standalone=False)
+        herder = History(shared_journal, worker_id=WorkerId("w"), standalone=False)
         herder.record_configs(ConfigReplayResult(ClusterState(offset=2)), StatusState())
-        herder.record_configs(ConfigReplayResult(ClusterState(offset=6), (written,)), StatusState())
-    assert len(kept.configs.read(NAME).entries) == 1
-    assert [event.kind for event in kept.events.after(None, 10)] == [EventKind.CONFIG]
+        herder.record_configs(ConfigReplayResult(ClusterState(offset=6), (change,)), StatusState())
+    assert len(shared_journal.configs.read(NAME).entries) == 1
+    assert [event.kind for event in shared_journal.events.after(None, 10)] == [EventKind.CONFIG]

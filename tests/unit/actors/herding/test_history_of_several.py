@@ -1,4 +1,4 @@
-"""Journal entries of several herders of one process, of two processes, or of a group: every state once."""
+"""Tests that several herders (of one process, successive processes or a group) record every state once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kraal.journal.authors import (
 from kraal.journal.events import EventKind
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.worker import EmbeddedWorker
-from tests.unit.actors.journal_of import (
+from tests.unit.actors.journal_helpers import (
     CONFIG,
     NAME,
     SEEDS,
@@ -46,18 +46,20 @@ from tests.unit.actors.journal_of import (
 
 
 class TestLaterProcess:
-    """The log contains states of an earlier process."""
+    """Tests for logs with states of an earlier process."""
 
     def test_stored_states_are_recorded_once(self) -> None:
-        before = running_worker()
-        before.fake.fail(T0, "OSError: no disk")
-        before.run()
-        before.close()
+        earlier_worker = running_worker()
+        earlier_worker.fake.fail(T0, "OSError: no disk")
+        earlier_worker.run()
+        earlier_worker.close()
         worker = EmbeddedWorker(
-            config_log=before.config_log, status_log=before.status_log, offsets=before.offsets
+            config_log=earlier_worker.config_log,
+            status_log=earlier_worker.status_log,
+            offsets=earlier_worker.offsets,
         )
-        for each in (NAME, T0, T1):
-            causes = [entry.cause for entry in entries(worker, each)]
+        for instance in (NAME, T0, T1):
+            causes = [entry.cause for entry in entries(worker, instance)]
             assert (causes[0], causes.count("as stored")) == ("as stored", 1)
         assert explained_states(worker, T0)[0][0] == "UNASSIGNED"
         assert events(worker, EventKind.STATE) != []
@@ -65,23 +67,25 @@ class TestLaterProcess:
         assert events(worker, EventKind.CONFIG) == []
 
     def test_instances_left_running_by_a_previous_process_are_explained(self) -> None:
-        before = running_worker()
-        log = before.status_log  # the process is killed: no more statuses
-        worker = EmbeddedWorker(config_log=before.config_log, status_log=log, offsets=before.offsets)
+        earlier_worker = running_worker()
+        log = earlier_worker.status_log  # the process was killed, so it wrote no further statuses
+        worker = EmbeddedWorker(
+            config_log=earlier_worker.config_log, status_log=log, offsets=earlier_worker.offsets
+        )
         assert [(state, cause) for state, cause, _ in explained_states(worker, T0)] == [
             ("RUNNING", "as stored"),
-            ("UNASSIGNED", "its worker had ended without stopping it"),
+            ("UNASSIGNED", "its worker exited without stopping it"),
             ("RUNNING", "started"),
         ]
 
     def test_time_of_a_stored_config_is_recorded(self) -> None:
-        before = running_worker()
-        worker = EmbeddedWorker(config_log=before.config_log, status_log=before.status_log)
-        found = journal(worker).configs.last_write(NAME)
-        known = journal(before).configs.last_write(NAME)
-        assert found is not None
-        assert known is not None
-        assert (found.ms, found.by) == (known.ms, "")
+        earlier_worker = running_worker()
+        worker = EmbeddedWorker(config_log=earlier_worker.config_log, status_log=earlier_worker.status_log)
+        last_write = journal(worker).configs.last_write(NAME)
+        original_write = journal(earlier_worker).configs.last_write(NAME)
+        assert last_write is not None
+        assert original_write is not None
+        assert (last_write.ms, last_write.by) == (original_write.ms, "")
 
 
 STEPS: Sequence[Ask[Any]] = (
@@ -113,27 +117,27 @@ def test_herder_death_neither_loses_nor_duplicates_states(seed: int, deaths: int
         assert recorded_states(worker, instance) == states
     restarts = [text for text, _ in events(worker, EventKind.WORKER) if "restarted" in text]
     assert len(restarts) == deaths
-    written = apply_config(ClusterState(), worker.config_log.read(0, 100_000)).events
-    changes = [event for event in written if isinstance(event, ConnectorChanged | TargetChanged)]
+    config_events = apply_config(ClusterState(), worker.config_log.read(0, 100_000)).events
+    changes = [event for event in config_events if isinstance(event, ConnectorChanged | TargetChanged)]
     assert len(events(worker, EventKind.CONFIG) + events(worker, EventKind.TARGET)) == len(changes)
 
 
 def test_author_of_an_unread_effect_survives_the_herder() -> None:
     worker = running_worker()
     patch: Config = {"topic": "other"}
-    [reader] = [each for each in worker.scheduler.addresses() if each.name == "config reader"]
+    [reader] = [address for address in worker.scheduler.addresses() if address.name == "config reader"]
     worker.scheduler.freeze(reader)
-    answer = worker.assembly.herder.question(PatchConfig(name=NAME, patch=patch))
-    worker.run()  # written, and not yet read
+    request = worker.assembly.herder.question(PatchConfig(name=NAME, patch=patch))
+    worker.run()  # the record is written, but has not been read
     worker.crash("herder")
     worker.run()
     with pytest.raises(ActorDied), journal(worker).authors.asking(ConfigWritten(NAME, patch), USER):
-        answer.result(timeout=0)
+        request.result(timeout=0)
     worker.scheduler.freeze(reader, frozen=False)
     worker.advance(10)
     assert explained_states(worker, NAME)[-1] == ("RUNNING", "config changed", USER)
     assert events(worker, EventKind.CONFIG)[1:] == [("config changed: topic", USER)]
-    assert [each.changed for each in journal(worker).configs.read(NAME).entries] == [("topic",)]
+    assert [version.changed for version in journal(worker).configs.read(NAME).entries] == [("topic",)]
 
 
 def wait_until_settled(cluster: EmbeddedCluster) -> None:
@@ -143,7 +147,7 @@ def wait_until_settled(cluster: EmbeddedCluster) -> None:
 
 
 class TestCluster:
-    """Each worker records all states; local causes are recorded on one worker only."""
+    """Tests that each worker records all states, but local causes are recorded on one worker only."""
 
     @staticmethod
     def cluster(seed: int = 0, workers: int = 2) -> EmbeddedCluster:
@@ -171,7 +175,7 @@ class TestCluster:
         [follower] = [worker for worker in cluster.alive if worker is not leader]
         restart = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
         with journal(leader).authors.asking(InstanceRestarted(NAME, include_tasks=True), USER):
-            cluster.request(restart, via=leader)  # completes when the record is read
+            cluster.request(restart, via=leader)  # the request completes when the record is read
         wait_until_settled(cluster)
         assert explained_states(leader, T0)[-1] == ("RUNNING", "restarted", USER)
         assert explained_states(follower, T0)[-1] == ("RUNNING", "restarted", "another worker")
@@ -180,12 +184,12 @@ class TestCluster:
     def test_author_of_a_forwarded_task_restart_is_recorded(self, seed: int) -> None:
         cluster = self.cluster(seed)
         [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
-        [other] = [worker for worker in cluster.alive if worker is not owner]
-        with journal(other).authors.asking(InstanceRestarted(T0), USER) as stay:
-            cluster.request(RestartTask(task=T0), via=other)
-            stay()
+        [other_worker] = [worker for worker in cluster.alive if worker is not owner]
+        with journal(other_worker).authors.asking(InstanceRestarted(T0), USER) as keep_author:
+            cluster.request(RestartTask(task=T0), via=other_worker)
+            keep_author()
         wait_until_settled(cluster)
-        assert explained_states(other, T0)[-2:] == [
+        assert explained_states(other_worker, T0)[-2:] == [
             ("UNASSIGNED", "restarted", USER),
             ("RUNNING", "restarted", USER),
         ]
@@ -198,23 +202,23 @@ class TestCluster:
         [follower] = [worker for worker in cluster.alive if worker is not leader]
         cluster.kill(follower)
         wait_until_settled(cluster)
-        moved = [each for each in (NAME, T0, T1) if len(entries(leader, each)) > 1]
-        assert moved
-        for each in moved:
-            state, cause, _ = explained_states(leader, each)[-1]
+        moved_instances = [instance for instance in (NAME, T0, T1) if len(entries(leader, instance)) > 1]
+        assert moved_instances
+        for instance in moved_instances:
+            state, cause, _ = explained_states(leader, instance)[-1]
             assert state == "RUNNING"
             assert cause.startswith("assigned in generation ")
             assert "left: http://" in cause
         cluster.add()
         wait_until_settled(cluster)
-        given_up = [
+        revoked_entries = [
             entry
-            for each in (NAME, T0, T1)
-            for entry in entries(leader, each)
-            if entry.cause == "given up for a rebalance"
+            for instance in (NAME, T0, T1)
+            for entry in entries(leader, instance)
+            if entry.cause == "revoked in a rebalance"
         ]
-        assert given_up
-        assert {entry.state for entry in given_up} == {"UNASSIGNED"}
+        assert revoked_entries
+        assert {entry.state for entry in revoked_entries} == {"UNASSIGNED"}
         assert any("joined: http://" in text for text, _ in events(leader, EventKind.REBALANCE))
 
     def test_loss_of_the_group_is_an_event(self) -> None:

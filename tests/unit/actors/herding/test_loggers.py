@@ -1,4 +1,4 @@
-"""Cluster-wide log levels (KIP-976): one record, applied by every running worker."""
+"""Tests for cluster-wide log levels (KIP-976): every running worker applies the level of one record."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def level(loggers: Loggers, name: str) -> str | None:
 def test_any_worker_sets_a_level_on_all_workers(seed: int) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
-    asked = next(w for w in cluster.awake if w is not cluster.leader)
-    cluster.ask(asked, SetLoggerLevel(namespace="org.example", level="debug"))
-    assert level(asked.loggers, "org.example") == "DEBUG", "an immediate GET returns the new level"
+    follower = next(w for w in cluster.awake if w is not cluster.leader)
+    cluster.ask(follower, SetLoggerLevel(namespace="org.example", level="debug"))
+    assert level(follower.loggers, "org.example") == "DEBUG", "an immediate GET returns the new level"
     cluster.settle()
     assert [level(w.loggers, "org.example") for w in cluster.alive] == ["DEBUG"] * 3
     assert records(cluster.config_log) == [LoggerRecord("org.example", "debug")], (
-        "the level is returned in the case of the request"
+        "the record contains the level in the case of the request"
     )
 
 
@@ -65,7 +65,7 @@ def test_restarted_herder_does_not_reapply_levels() -> None:
 
 
 def test_unknown_log_level_changes_nothing() -> None:
-    """A record of another program, which REST would reject."""
+    """Another program may write the record; the REST API rejects such a level."""
     cluster = EmbeddedCluster(1)
     cluster.settle()
     [worker] = cluster.awake
@@ -84,8 +84,8 @@ def test_standalone_worker_sets_levels_without_a_record() -> None:
 def test_level_set_during_a_herder_restart_is_applied(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
-    crashed, other = cluster.alive
-    cluster.crash(crashed, "herder")
-    cluster.ask(other, SetLoggerLevel(namespace="org.example", level="DEBUG"))
+    crashed_worker, other_worker = cluster.alive
+    cluster.crash(crashed_worker, "herder")
+    cluster.ask(other_worker, SetLoggerLevel(namespace="org.example", level="DEBUG"))
     cluster.settle()
-    assert level(crashed.loggers, "org.example") == "DEBUG"
+    assert level(crashed_worker.loggers, "org.example") == "DEBUG"

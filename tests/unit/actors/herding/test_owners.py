@@ -1,4 +1,4 @@
-"""Each field of the herder's state has one owner; other modules call its methods and never assign to the field."""
+"""Tests that only the owner of a field of the herder's state changes it; other modules call the owner's methods."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def assignment_lines(tree: ast.AST) -> Iterator[int]:
             case _:
                 pass
         parts = [
-            each
+            part
             for target in targets
-            for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+            for part in (target.elts if isinstance(target, ast.Tuple) else [target])
         ]
-        if any(isinstance(each, ast.Attribute | ast.Subscript) and is_state_field(each) for each in parts):
+        if any(isinstance(part, ast.Attribute | ast.Subscript) and is_state_field(part) for part in parts):
             yield node.lineno
 
 
@@ -52,7 +52,7 @@ def assignment_lines(tree: ast.AST) -> Iterator[int]:
 def test_herder_parts_do_not_assign_state_fields(part: Path) -> None:
     lines = list(assignment_lines(ast.parse(part.read_text(encoding="utf-8"))))
     assert not lines, (
-        f"{part.name} changes the herder's state in lines {lines}; call a verb of the field's owner"
+        f"{part.name} changes the herder's state in lines {lines}; call a method of the field's owner"
     )
 
 

@@ -1,4 +1,4 @@
-"""A connector that was STOPPED and is then PAUSED has no tasks until it is resumed, as in Java Connect.
+"""Tests that a connector that was STOPPED and is then PAUSED has no tasks until it is resumed, as in Java Connect.
 
 Source: DistributedHerder and StandaloneHerder, which generate task configs only for a connector whose target state
 is STARTED (Kafka 4.4.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. The results of these
@@ -60,10 +60,10 @@ class Standalone:
         self._worker.advance(2)
 
     def states(self) -> list[str]:
-        assert len(view.task_infos(self._worker.snapshot, NAME)) == self.count()
+        assert len(view.task_infos(self._worker.snapshot, NAME)) == self.task_count()
         return self._worker.states(NAME)
 
-    def count(self) -> int:
+    def task_count(self) -> int:
         return len(self._worker.status(NAME)["tasks"])
 
     def crash_actor(self, actor: str) -> None:
@@ -71,13 +71,13 @@ class Standalone:
         self._worker.advance(2)
 
     def restart(self) -> None:
-        before = self._worker
-        before.close()
+        stopped_worker = self._worker
+        stopped_worker.close()
         self._worker = EmbeddedWorker(
             seed=self._seed,
-            config_log=before.config_log,
-            status_log=before.status_log,
-            offsets=before.offsets,
+            config_log=stopped_worker.config_log,
+            status_log=stopped_worker.status_log,
+            offsets=stopped_worker.offsets,
         )
         self._worker.advance(2)
 
@@ -96,16 +96,16 @@ class Group:
     def states(self) -> list[str]:
         self._cluster.settle()
         infos = [view.task_infos(w.snapshot, NAME) for w in self._cluster.awake]
-        assert {len(tasks) for tasks in infos} == {self.count()}
+        assert {len(tasks) for tasks in infos} == {self.task_count()}
         return self._cluster.states(NAME)
 
-    def count(self) -> int:
+    def task_count(self) -> int:
         return len(self._cluster.states(NAME)) - 1
 
     def crash_actor(self, actor: str) -> None:
-        having = [worker for worker in self._cluster.awake if actor in worker.actors]
-        assert having
-        for worker in having:
+        workers = [worker for worker in self._cluster.awake if actor in worker.actors]
+        assert workers
+        for worker in workers:
             self._cluster.crash(worker, actor)
         self._cluster.advance(2)
 
@@ -116,17 +116,17 @@ class Group:
             self._cluster.settle()
 
 
-Stage = Callable[[int], Standalone | Group]
-BOTH = pytest.mark.parametrize("stage", [Standalone, Group], ids=["standalone", "distributed"])
+WorkerFactory = Callable[[int], Standalone | Group]
+BOTH_MODES = pytest.mark.parametrize("create_worker", [Standalone, Group], ids=["standalone", "distributed"])
 
 
-@BOTH
+@BOTH_MODES
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("initial", "history"), HISTORIES)
 def test_stopped_then_paused_connector_has_no_tasks_until_resume(
-    stage: Stage, seed: int, initial: TargetState | None, history: list[Ask[Any]]
+    create_worker: WorkerFactory, seed: int, initial: TargetState | None, history: list[Ask[Any]]
 ) -> None:
-    worker = stage(seed)
+    worker = create_worker(seed)
     worker.send(CreateConnector(name=NAME, config=config(), initial_state=initial))
     for message in history:
         worker.send(message)
@@ -135,10 +135,10 @@ def test_stopped_then_paused_connector_has_no_tasks_until_resume(
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-@BOTH
+@BOTH_MODES
 @pytest.mark.parametrize("seed", SEEDS)
-def test_resume_applies_the_latest_config(stage: Stage, seed: int) -> None:
-    worker = stage(seed)
+def test_resume_applies_the_latest_config(create_worker: WorkerFactory, seed: int) -> None:
+    worker = create_worker(seed)
     for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE, RECONFIGURE):
         worker.send(message)
     assert worker.states() == ["PAUSED"]
@@ -146,11 +146,11 @@ def test_resume_applies_the_latest_config(stage: Stage, seed: int) -> None:
     assert worker.states() == ["RUNNING"] * 4
 
 
-@BOTH
+@BOTH_MODES
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker", f"connector {NAME}"])
-def test_actor_death_does_not_start_tasks(stage: Stage, seed: int, actor: str) -> None:
-    worker = stage(seed)
+def test_actor_death_does_not_start_tasks(create_worker: WorkerFactory, seed: int, actor: str) -> None:
+    worker = create_worker(seed)
     for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE):
         worker.send(message)
     worker.crash_actor(actor)
@@ -159,26 +159,28 @@ def test_actor_death_does_not_start_tasks(stage: Stage, seed: int, actor: str) -
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-@BOTH
+@BOTH_MODES
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("before", [1, 2], ids=["between stop and pause", "after the pause"])
-def test_worker_restart_does_not_start_tasks(stage: Stage, seed: int, before: int) -> None:
-    worker = stage(seed)
+@pytest.mark.parametrize("messages_before", [1, 2], ids=["between stop and pause", "after the pause"])
+def test_worker_restart_does_not_start_tasks(
+    create_worker: WorkerFactory, seed: int, messages_before: int
+) -> None:
+    worker = create_worker(seed)
     worker.send(CreateConnector(name=NAME, config=config()))
-    for message in (STOP, PAUSE)[:before]:
+    for message in (STOP, PAUSE)[:messages_before]:
         worker.send(message)
     worker.restart()
-    for message in (STOP, PAUSE)[before:]:
+    for message in (STOP, PAUSE)[messages_before:]:
         worker.send(message)
     assert worker.states() == ["PAUSED"]
     worker.send(RESUME)
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-@BOTH
+@BOTH_MODES
 @pytest.mark.parametrize("seed", SEEDS)
-def test_paused_connector_keeps_its_task_configs(stage: Stage, seed: int) -> None:
-    worker = stage(seed)
+def test_paused_connector_keeps_its_task_configs(create_worker: WorkerFactory, seed: int) -> None:
+    worker = create_worker(seed)
     for message in (CreateConnector(name=NAME, config=config()), PAUSE, RECONFIGURE, RESTART_ALL):
         worker.send(message)
     assert worker.states() == ["PAUSED", "PAUSED", "PAUSED"]

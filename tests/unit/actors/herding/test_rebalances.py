@@ -1,4 +1,4 @@
-"""The loss of the group is recorded once, even if joins repeatedly fail for the same reason."""
+"""Tests that the loss of the group is recorded once, even if joins repeatedly fail for the same reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Work:
 
 
 class State:
-    """The parts of the herder state that losses and assignments use."""
+    """The parts of the herder's state that `Rebalances` uses."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []

@@ -1,4 +1,4 @@
-"""Task configs of a connector with renewed values while an older set is in flight to the leader."""
+"""Tests for task configs with renewed values that are generated while an older set is in flight to the leader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = {"name": "x"}
 
 
 class Worker:
-    """A follower that runs the connector; its task configs are stored as generated."""
+    """A follower that runs the connector, whose stored task config is `n=0`."""
 
     def __init__(self) -> None:
         self.sent: list[PublishTasks] = []
@@ -49,7 +49,7 @@ class Worker:
         return True
 
     def report_config(self, number: str, *, renewed: bool = False) -> None:
-        """Let the connector report a task config."""
+        """Report a task config as the connector does."""
         self.configs.on_generated(
             TaskConfigsGenerated(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed)
         )
@@ -65,7 +65,7 @@ def test_renewed_values_are_published_despite_an_older_set() -> None:
     worker.report_config("0", renewed=True)
     worker.configs.recheck(X)  # the older set's records are read before the leader responds
     worker.complete_publication()
-    assert [each.configs for each in worker.sent] == [[{"n": "1"}], [{"n": "0"}]]
+    assert [message.configs for message in worker.sent] == [[{"n": "1"}], [{"n": "0"}]]
 
 
 def test_renewed_values_are_published_once() -> None:

@@ -1,8 +1,8 @@
-"""Restart requests while tasks stop for a rebalance, for example before Spark is started.
+"""Tests for restart requests while tasks stop for a rebalance, for example before Spark is started.
 
-A task stops after its plugin's `start` has returned, which may take seconds to import PySpark or join a group. In Java,
-requests wait in the queue of the tick thread, which stops tasks and rebalances. Here, local instances are restarted at
-once, and other requests wait until the owner is determined.
+A task can stop only after the `start` method of its plugin has returned. This may take seconds, for example to import
+PySpark or to join a group. In Java, requests wait in the queue of the tick thread, which stops tasks and rebalances.
+Here, local instances are restarted immediately, and other requests wait until the owner is determined.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def config(tasks: int) -> dict[str, str | None]:
     return {"connector.class": FAKE_SOURCE, "tasks.max": str(tasks)}
 
 
-def cluster_with_slow_stops(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def slow_down_stops(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for worker in cluster.workers:
         monkeypatch.setattr(worker, "stop_delay_s", lambda: SLOW_S)
 
 
 def cluster_with_stopping_tasks(
-    seed: int, workers: int, monkeypatch: pytest.MonkeyPatch, *, up: bool
+    seed: int, workers: int, monkeypatch: pytest.MonkeyPatch, *, is_spark_up: bool
 ) -> EmbeddedCluster:
-    """Return workers whose connector x has three tasks but runs its previous two; `up`: Spark has started."""
+    """Return a cluster whose connector x still runs its previous two tasks, although three are configured."""
     cluster = EmbeddedCluster(workers, seed=seed)
     cluster.settle()
-    cluster_with_slow_stops(cluster, monkeypatch)
-    if not up:
+    slow_down_stops(cluster, monkeypatch)
+    if not is_spark_up:
         for worker in cluster.workers:
             worker.engine.lose("Spark is starting")
     for name in (X, Y):
@@ -63,7 +63,7 @@ def cluster_with_stopping_tasks(
     cluster.run_until(
         lambda: all(len(w.snapshot.config.connectors[X].tasks) == 3 for w in cluster.workers), timeout_s=30
     )
-    assert count_opened_tasks(cluster) >= 4, "its tasks stop slowly"
+    assert count_opened_tasks(cluster) >= 4, "the tasks of x stop slowly"
     return cluster
 
 
@@ -81,16 +81,16 @@ def recover(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("up", [True, False], ids=["Spark is up", "Spark is starting"])
+@pytest.mark.parametrize("is_spark_up", [True, False], ids=["Spark is up", "Spark is starting"])
 @pytest.mark.parametrize("message", REQUESTS)
 def test_restart_waits_without_409_while_tasks_stop(
     message: Ask[object],
-    up: bool,  # noqa: FBT001 - a row
+    is_spark_up: bool,  # noqa: FBT001 - parametrized
     workers: int,
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = cluster_with_stopping_tasks(seed, workers, monkeypatch, up=up)
+    cluster = cluster_with_stopping_tasks(seed, workers, monkeypatch, is_spark_up=is_spark_up)
     for worker in cluster.awake:
         cluster.request(message, worker, timeout_s=0)
     recover(cluster)
@@ -98,7 +98,7 @@ def test_restart_waits_without_409_while_tasks_stop(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_local_connector_is_restarted_immediately(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=False)
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, is_spark_up=False)
     began_s = cluster.clock.now()
     for name in (X, Y):
         cluster.ask(cluster.leader, RestartConnector(name=name))
@@ -118,24 +118,24 @@ def test_restart_after_a_creation_waits_without_409(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_waiting_request_fails_at_shutdown(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=True)
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, is_spark_up=True)
     herder = cluster.leader.assembly.herder
-    waiting = herder.question(RestartTask(task=TaskId(X, 0)))
+    request = herder.question(RestartTask(task=TaskId(X, 0)))
     cluster.scheduler.run()
-    assert not waiting.done()
-    closing = herder.question(ShutDown())
-    cluster.run_until(waiting.done, timeout_s=1)
-    assert isinstance(waiting.exception(), Unavailable)
-    cluster.run_until(closing.done, timeout_s=30)
+    assert not request.done()
+    shutdown = herder.question(ShutDown())
+    cluster.run_until(request.done, timeout_s=1)
+    assert isinstance(request.exception(), Unavailable)
+    cluster.run_until(shutdown.done, timeout_s=30)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_waiting_request_completes_when_the_group_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=True)
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, is_spark_up=True)
     leader = cluster.leader
-    waiting = leader.assembly.herder.question(RestartTask(task=TaskId(X, 2)))
+    request = leader.assembly.herder.question(RestartTask(task=TaskId(X, 2)))
     cluster.scheduler.run()
-    assert not waiting.done()
-    leader.assembly.herder.tell(GroupLost("the test says so"))
-    cluster.run_until(waiting.done, timeout_s=1)
-    assert isinstance(waiting.exception(), KraalError)
+    assert not request.done()
+    leader.assembly.herder.tell(GroupLost("the test ends the membership"))
+    cluster.run_until(request.done, timeout_s=1)
+    assert isinstance(request.exception(), KraalError)

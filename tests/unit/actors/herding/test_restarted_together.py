@@ -1,4 +1,4 @@
-"""Instances restarted by one request: all stop before any starts, despite actor deaths (KIP-745)."""
+"""Tests that the instances of a restart request all stop before any of them starts, despite actor deaths (KIP-745)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_restarted_instances_start_after_the_slowest_stop(seed: int) -> None:
     cluster.create(NAME, CONFIG)
     cluster.settle()
     [worker] = cluster.alive
-    before, seen = len(worker.engine.opened), set()
+    opened_before, opened_counts = len(worker.engine.opened), set()
     cluster.request(RESTART)
     for _ in range(300):
         cluster.advance(0.01)
-        seen.add(len(worker.engine.opened) - before)
-    assert seen == {0, 3}, "the tasks stop one after another and start together"
+        opened_counts.add(len(worker.engine.opened) - opened_before)
+    assert opened_counts == {0, 3}, "the tasks stop one after another and start together"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -56,8 +56,10 @@ def test_concurrent_restart_requests_both_complete(seed: int) -> None:
     worker.create(NAME, CONFIG)
     worker.fake.fail(TaskId(NAME, 1), "Broken: a test broke it")
     worker.run()
-    narrow = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
-    futures = [worker.assembly.herder.question(message) for message in (narrow, RESTART, narrow)]
+    restart_failed = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
+    futures = [
+        worker.assembly.herder.question(message) for message in (restart_failed, RESTART, restart_failed)
+    ]
     worker.run()
     assert all(future.result() for future in futures)
     assert worker.states(NAME) == ["RUNNING"] * 4
@@ -73,18 +75,20 @@ def test_restarted_herder_executes_a_restart_request_once(seed: int, steps: int)
     cluster.settle()
     cluster.create(NAME, CONFIG)
     cluster.settle()
-    opened = [task for worker in cluster.alive for task in worker.engine.opened]
-    other = next(worker for worker in cluster.alive if worker is not cluster.leader)
+    opened_before = [task for worker in cluster.alive for task in worker.engine.opened]
+    follower = next(worker for worker in cluster.alive if worker is not cluster.leader)
     future = cluster.leader.assembly.herder.question(RESTART)
     for _ in range(steps):
         cluster.scheduler.step()
-    cluster.crash(other, "herder")
+    cluster.crash(follower, "herder")
     cluster.run_until(future.done, timeout_s=30)
     cluster.advance(10)
     cluster.settle()
     assert future.done()
-    again = Counter(task for worker in cluster.alive for task in worker.engine.opened) - Counter(opened)
-    assert again == Counter(TaskId(NAME, number) for number in range(3))
+    reopened = Counter(task for worker in cluster.alive for task in worker.engine.opened) - Counter(
+        opened_before
+    )
+    assert reopened == Counter(TaskId(NAME, number) for number in range(3))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -98,17 +102,19 @@ def test_deferred_restart_request_survives_the_herder(seed: int) -> None:
             worker.engine.fail(task, "Broken: a test broke it")
     cluster.advance(2)
     assert cluster.states(NAME).count("FAILED") == 3
-    other, slow = (worker for worker in cluster.alive if worker is not cluster.leader)
-    cluster.freeze(slow)
+    follower, frozen_worker = (worker for worker in cluster.alive if worker is not cluster.leader)
+    cluster.freeze(frozen_worker)
     cluster.create("another", CONFIG)  # a rebalance begins, and waits for the frozen worker
     cluster.advance(0.3)
-    failed = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
-    future = cluster.leader.assembly.herder.question(failed)
+    restart_failed = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
+    future = cluster.leader.assembly.herder.question(restart_failed)
     cluster.advance(0.5)
-    assert NAME not in {task.connector for task in other.engine.running}, "the task waits"
-    cluster.crash(other, "herder")
+    assert NAME not in {task.connector for task in follower.engine.running}, (
+        "the restarted task waits for the end of the rebalance"
+    )
+    cluster.crash(follower, "herder")
     cluster.advance(1)
-    cluster.thaw(slow)
+    cluster.thaw(frozen_worker)
     cluster.advance(10)
     cluster.settle()
     assert future.done()
@@ -118,8 +124,8 @@ def test_deferred_restart_request_survives_the_herder(seed: int) -> None:
 def test_restart_of_a_connector_without_a_status_is_ignored_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    refusals = []
-    for steps in range(4, 20, 2):  # its config has been read, and soon its status
+    errors = []
+    for steps in range(4, 20, 2):  # some of these steps lie between the reads of the config and of the status
         worker = EmbeddedWorker(seed=1)
         worker.run()
         worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
@@ -128,8 +134,8 @@ def test_restart_of_a_connector_without_a_status_is_ignored_and_logged_once(
         future = worker.assembly.herder.question(RESTART)
         worker.run()
         if isinstance(future.exception(), NotFound) and "Status" in str(future.exception()):
-            refusals.append(str(future.exception()))
+            errors.append(str(future.exception()))
     ignored = [message for message in caplog.messages if message.startswith("Ignored a restart request")]
-    assert refusals
-    assert set(refusals) == {f"Status for connector {NAME} not found"}
-    assert len(ignored) == len(refusals)
+    assert errors
+    assert set(errors) == {f"Status for connector {NAME} not found"}
+    assert len(ignored) == len(errors)

@@ -1,4 +1,4 @@
-"""Herder settings derived from a worker's config."""
+"""Tests for herder settings derived from a worker's config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kraal.core.ids import WorkerId
 from tests.fakes.workers.worker_config import distributed
 
 
-def test_slowly_stopping_instance_is_shown_as_restarting() -> None:
+def test_settings_are_derived_from_the_worker_config() -> None:
     config = distributed(task_shutdown_graceful_timeout_ms="7000", topic_tracking_allow_reset="false")
     settings = HerderSettings.of(config, WorkerId("w:1"), standalone=False)
     assert settings.restarting_timeout_s == 17

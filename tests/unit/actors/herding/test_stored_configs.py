@@ -1,8 +1,8 @@
-"""Stored configs that are no longer valid, for example after a plugin upgrade, and versions of idle tasks.
+"""Tests for stored configs that are no longer valid (for example after a plugin upgrade) and versions of idle tasks.
 
-The expectations were observed on a 4.3.0 worker: a FileStreamSourceConnector whose config record lacks `topic` is
-FAILED with `Missing required configuration "topic" which has no default value.` and has no tasks, but is PAUSED while
-it is paused; with `tasks.max=zero` it is FAILED, paused or not, without a version.
+The expected results were observed on a 4.3.0 worker. A FileStreamSourceConnector whose config record lacks `topic` is
+FAILED with `Missing required configuration "topic" which has no default value.` and has no tasks; while paused, it is
+PAUSED instead. With `tasks.max=zero`, the connector is FAILED even while it is paused, and has no version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAUSE, RESUME, STOP = (
 
 
 class UpgradedConnector(FakeSourceConnector):
-    """Declares a required key that older configs lack, without reading it."""
+    """A connector that declares, but does not read, a required key that older configs lack."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -158,7 +158,7 @@ def test_paused_task_reports_its_version(seed: int) -> None:
     worker.ask(PAUSE)
     worker.run()
     engine = FakeEngine()
-    again = EmbeddedWorker(
+    upgraded_worker = EmbeddedWorker(
         seed=seed,
         registry=registry(NewerConnector),
         engine=engine,
@@ -166,9 +166,9 @@ def test_paused_task_reports_its_version(seed: int) -> None:
         status_log=worker.status_log,
         offsets=worker.offsets,
     )
-    assert again.states(NAME) == ["PAUSED"] * 3
+    assert upgraded_worker.states(NAME) == ["PAUSED"] * 3
     assert engine.opened == []
-    assert [task["version"] for task in again.status(NAME)["tasks"]] == ["2.0", "2.0"]
+    assert [task["version"] for task in upgraded_worker.status(NAME)["tasks"]] == ["2.0", "2.0"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,4 +1,4 @@
-"""Publication of task configs to the leader (DistributedHerder.publishConnectorTaskConfigs)."""
+"""Tests for the publication of task configs to the leader (DistributedHerder.publishConnectorTaskConfigs)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def publish(name: str, token: int, *, url: str = OLD, reply_to: Address = HERDER
 
 
 @dataclass
-class Stage:
-    """A publisher whose requests are not started but completed by the test."""
+class PublisherHarness:
+    """A publisher whose request actors are not started; the test completes the requests."""
 
     replies: list[tuple[str, int]] = field(default_factory=list)
-    begun: list[Address] = field(default_factory=list)
+    spawned: list[Address] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.herder = Address("herder")
@@ -54,7 +54,7 @@ class Stage:
         shares_thread: bool = False,
     ) -> None:
         del factory, died, shares_thread
-        self.begun.append(address)
+        self.spawned.append(address)
 
     def stop(self, address: Address) -> None:
         del address
@@ -76,59 +76,59 @@ class Stage:
 
 
 def test_requests_are_sent_in_order_up_to_the_limit() -> None:
-    stage = Stage()
+    harness = PublisherHarness()
     for token in range(MAX_IN_FLIGHT_REQUESTS + 2):
-        stage.publish(f"c{token}", token)
-    assert stage.requests_in_flight == list(range(MAX_IN_FLIGHT_REQUESTS))
-    stage.end(1)
-    assert stage.requests_in_flight == [0, 2, 3, 4]
-    stage.end(0)
-    assert stage.requests_in_flight == [2, 3, 4, 5]
-    assert stage.replies == [("TasksPublished", 1), ("TasksPublished", 0)]
+        harness.publish(f"c{token}", token)
+    assert harness.requests_in_flight == list(range(MAX_IN_FLIGHT_REQUESTS))
+    harness.end(1)
+    assert harness.requests_in_flight == [0, 2, 3, 4]
+    harness.end(0)
+    assert harness.requests_in_flight == [2, 3, 4, 5]
+    assert harness.replies == [("TasksPublished", 1), ("TasksPublished", 0)]
 
 
 def test_requests_of_one_connector_are_sent_sequentially() -> None:
-    stage = Stage()
+    harness = PublisherHarness()
     for name, token in (("a", 0), ("a", 1), ("b", 2)):
-        stage.publish(name, token)
-    assert stage.requests_in_flight == [0, 2]
-    stage.end(2)
-    assert stage.requests_in_flight == [0]
-    stage.end(0)
-    assert stage.requests_in_flight == [1]
+        harness.publish(name, token)
+    assert harness.requests_in_flight == [0, 2]
+    harness.end(2)
+    assert harness.requests_in_flight == [0]
+    harness.end(0)
+    assert harness.requests_in_flight == [1]
 
 
 def test_unreachable_leader_fails_all_requests_at_once() -> None:
-    stage = Stage()
+    harness = PublisherHarness()
     for token in range(10):
-        stage.publish(f"c{token}", token)
-    stage.end(2, PeerFailed("no response"))
-    assert stage.replies == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
-    assert stage.requests_in_flight == [0, 1, 3]
+        harness.publish(f"c{token}", token)
+    harness.end(2, PeerFailed("no response"))
+    assert harness.replies == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
+    assert harness.requests_in_flight == [0, 1, 3]
 
 
 def test_rejection_by_the_leader_fails_only_one_request() -> None:
-    stage = Stage()
+    harness = PublisherHarness()
     for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
-        stage.publish(f"c{token}", token)
-    stage.end(0, PeerRefused(403, 403, "wrong"))
-    assert stage.replies == [("PublishFailed", 0)]
-    assert stage.requests_in_flight == [1, 2, 3, 4]
+        harness.publish(f"c{token}", token)
+    harness.end(0, PeerRefused(403, 403, "wrong"))
+    assert harness.replies == [("PublishFailed", 0)]
+    assert harness.requests_in_flight == [1, 2, 3, 4]
 
 
 def test_change_of_leader_fails_all_pending_requests() -> None:
-    stage = Stage()
+    harness = PublisherHarness()
     for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
-        stage.publish(f"c{token}", token)
-    stage.publish("c0", 9, NEW)
-    assert stage.replies == [("PublishFailed", token) for token in range(MAX_IN_FLIGHT_REQUESTS + 1)]
-    assert stage.requests_in_flight == [9]
-    stage.end(0)
-    stage.end(1, PeerFailed("no response"))
-    assert stage.requests_in_flight == [9]
-    stage.end(9)
-    assert stage.replies[-1] == ("TasksPublished", 9)
-    assert len(stage.replies) == MAX_IN_FLIGHT_REQUESTS + 2
+        harness.publish(f"c{token}", token)
+    harness.publish("c0", 9, NEW)
+    assert harness.replies == [("PublishFailed", token) for token in range(MAX_IN_FLIGHT_REQUESTS + 1)]
+    assert harness.requests_in_flight == [9]
+    harness.end(0)
+    harness.end(1, PeerFailed("no response"))
+    assert harness.requests_in_flight == [9]
+    harness.end(9)
+    assert harness.replies[-1] == ("TasksPublished", 9)
+    assert len(harness.replies) == MAX_IN_FLIGHT_REQUESTS + 2
 
 
 def died(error: BaseException) -> None:
@@ -137,7 +137,7 @@ def died(error: BaseException) -> None:
 
 @dataclass
 class MessageRecorder:
-    """Records the messages to a herder of a publisher that runs under a scheduler or on threads."""
+    """A herder that records the messages of a publisher."""
 
     messages: list[TasksPublished | PublishFailed] = field(default_factory=list)
     is_complete: threading.Event = field(default_factory=threading.Event)
@@ -156,23 +156,23 @@ class MessageRecorder:
 
 
 def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | PublishFailed]:
-    """Make a publisher send one request for each of several connectors; return its messages to the herder."""
-    heard, system, address = MessageRecorder(), Scheduler(seed), Address("publisher")
+    """Publish the task configs of one connector per token, and return the messages to the herder."""
+    recorder, system, address = MessageRecorder(), Scheduler(seed), Address("publisher")
     system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
     for token in tokens:
-        address.tell(publish(f"c{token}", token, reply_to=heard.address))
+        address.tell(publish(f"c{token}", token, reply_to=recorder.address))
     system.run()
     assert system.addresses() == [address]
-    return heard.messages
+    return recorder.messages
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_request_is_sent_once_and_completed(seed: int) -> None:
     sent: list[int] = []
-    heard = run(lambda request: sent.append(request.token), *range(20), seed=seed)
+    messages = run(lambda request: sent.append(request.token), *range(20), seed=seed)
     assert sorted(sent) == list(range(20))
-    assert sorted(message.token for message in heard) == list(range(20))
-    assert all(isinstance(message, TasksPublished) for message in heard)
+    assert sorted(message.token for message in messages) == list(range(20))
+    assert all(isinstance(message, TasksPublished) for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_dead_request_actor_fails_its_request() -> None:
 
 
 def test_hanging_request_does_not_delay_others() -> None:
-    release, heard = threading.Event(), MessageRecorder(expected=10)
+    release, recorder = threading.Event(), MessageRecorder(expected=10)
 
     def send(request: PublishTasks) -> None:
         if request.token == 0:
@@ -205,15 +205,15 @@ def test_hanging_request_does_not_delay_others() -> None:
     system, address = ThreadSystem(), Address("publisher")
     system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
     for token in range(11):
-        address.tell(publish(f"c{token}", token, reply_to=heard.address))
-    assert heard.is_complete.wait(10)
-    assert {message.token for message in heard.messages} == set(range(1, 11))
+        address.tell(publish(f"c{token}", token, reply_to=recorder.address))
+    assert recorder.is_complete.wait(10)
+    assert {message.token for message in recorder.messages} == set(range(1, 11))
     release.set()
     assert system.close(10) == []
 
 
 def test_restarted_publisher_ignores_results_of_earlier_requests() -> None:
-    heard, address, system = MessageRecorder(), Address("publisher"), Scheduler()
+    recorder, address, system = MessageRecorder(), Address("publisher"), Scheduler()
     lives: list[int] = []
 
     def start(_: BaseException | None = None) -> None:
@@ -225,6 +225,6 @@ def test_restarted_publisher_ignores_results_of_earlier_requests() -> None:
     system.run()
     assert lives == [0, 1]
     address.tell(PublishCompleted(1, None))
-    address.tell(publish("a", 2, reply_to=heard.address))
+    address.tell(publish("a", 2, reply_to=recorder.address))
     system.run()
-    assert heard.messages == [TasksPublished(token=2)]
+    assert recorder.messages == [TasksPublished(token=2)]

@@ -1,4 +1,7 @@
-"""Work of a restarted herder, which adopts running instances without their target states."""
+"""Tests for `Work`, including the adoption of running instances.
+
+After a herder restart, the target states of running instances are unknown.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> N
     targets = {i: None if wanted is None else wanted.target for i, wanted in assign.changes.items()}
     assert targets == {NAME: target, TASK: None if target is TargetState.STOPPED else target}
     work.apply([NAME])
-    assert messages == [assign]  # there are no differences any more
+    assert messages == [assign]  # nothing has changed since the first call
 
 
 def test_worker_restart_before_the_assignment_keeps_adopted_instances() -> None:
@@ -107,30 +110,29 @@ def test_stopping_adopted_instance_is_not_restarted() -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("target", [TargetState.STOPPED, TargetState.PAUSED])
 def test_connector_stops_or_pauses_despite_a_herder_death(target: TargetState, seed: int) -> None:
-    for messages in range(12):
+    for message_count in range(12):
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
         worker.assembly.herder.question(SetTargetState(name=NAME, target=target))
-        for _ in range(messages):
+        for _ in range(message_count):
             worker.scheduler.step()
         worker.crash("herder")
         worker.advance(5)
-        if (
-            worker.snapshot.config.connectors[NAME].target is target
-        ):  # the record was written before the death
-            assert worker.states(NAME)[0] == target, f"after {messages} messages"
+        # The herder may have died before it wrote the record.
+        if worker.snapshot.config.connectors[NAME].target is target:
+            assert worker.states(NAME)[0] == target, f"after {message_count} messages"
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_deleted_task_stops_despite_a_herder_death(seed: int) -> None:
-    for messages in range(8):
+    for message_count in range(8):
         cluster = EmbeddedCluster(2, seed=seed)
         cluster.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
         cluster.settle()
         [owner] = cluster.owners(TASK)
         cluster.leader.assembly.herder.question(DeleteConnector(name=NAME))
         owner.assembly.herder.question(RestartTask(task=TASK))
-        for _ in range(messages):
+        for _ in range(message_count):
             cluster.scheduler.step()
         cluster.crash(owner, "herder")
         cluster.advance(1)

@@ -1,4 +1,4 @@
-"""Lifecycle of connector plugins, which are stopped once."""
+"""Tests for the lifecycle of connector plugins, each of which is stopped once."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_connector_with_too_many_tasks_fails_and_is_stopped(
 def test_starting_plugin_is_retried_without_a_warning(
     calls: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answers = [Unavailable("the JVM of Java plugins is starting")]
+    errors = [Unavailable("the JVM of Java plugins is starting")]
 
-    def task_configs(_connector: FakeSourceConnector, _most: int) -> list[dict[str, str]]:
-        if answers:
-            raise answers.pop()
+    def task_configs(_connector: FakeSourceConnector, _max_tasks: int) -> list[dict[str, str]]:
+        if errors:
+            raise errors.pop()
         return [{}]
 
     monkeypatch.setattr(FakeSourceConnector, "task_configs", task_configs)
@@ -54,7 +54,7 @@ def test_starting_plugin_is_retried_without_a_warning(
     worker.create(NAME, {"connector.class": FAKE_SOURCE})
     worker.advance(1)
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
-    [line] = [each for each in caplog.records if "retrying" in each.getMessage()]
+    [line] = [record for record in caplog.records if "retrying" in record.getMessage()]
     assert (line.levelname, line.getMessage()) == (
         "INFO",
         "generating task configs for connector numbers: the JVM of Java plugins is starting; retrying in 0.25 s",
@@ -92,14 +92,14 @@ def test_connector_is_unassigned_with_the_reason_after_its_process_exits(
 ) -> None:
     reasons: list[str] = []
     contexts: list[ConnectorContext] = []
-    asked: list[object] = []
+    config_requests: list[object] = []
     worker = EmbeddedWorker()
 
     def start(_connector: object, _config: object, context: ConnectorContext) -> None:
         contexts.append(context)
 
     def task_configs(*arguments: object) -> list[dict[str, str]]:
-        asked.append(arguments)
+        config_requests.append(arguments)
         if reasons:
             raise Unavailable(reasons[-1])
         return [{}]
@@ -113,9 +113,9 @@ def test_connector_is_unassigned_with_the_reason_after_its_process_exits(
         worker.run()
         connector = worker.status(NAME)["connector"]
         assert (connector["state"], connector["trace"]) == ("UNASSIGNED", reason)
-    asked.clear()
+    config_requests.clear()
     worker.advance(0.3)
-    assert len(asked) == 1, "a later request replaces the retries of an earlier one"
+    assert len(config_requests) == 1, "a later request replaces the retries of an earlier one"
     reasons.clear()
     contexts[0].request_task_reconfiguration()
     worker.run()
@@ -152,7 +152,7 @@ def test_invalid_transition_is_logged_with_recent_events(
     worker.advance(2)
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
-    [line] = [each.getMessage() for each in caplog.records if "Cannot transition" in each.getMessage()]
+    [line] = [message for message in caplog.messages if "Cannot transition" in message]
     text, _, events = line.partition("; last events: ")
     assert text == "WorkerConnector{id=numbers} Cannot transition connector to PAUSED since it has failed"
     failure, target = events.split("; ")

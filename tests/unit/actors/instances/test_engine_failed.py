@@ -1,4 +1,4 @@
-"""A task whose batch waits for an engine that fails to start shows the reason."""
+"""Tests that a task whose batch waits for an engine shows why the engine fails to start."""
 
 from __future__ import annotations
 

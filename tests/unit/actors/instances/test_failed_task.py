@@ -1,4 +1,4 @@
-"""The run of a failed task remains in the engine until the task is restarted or deleted."""
+"""Tests that the run of a failed task remains in the engine until the task is restarted or deleted."""
 
 from __future__ import annotations
 

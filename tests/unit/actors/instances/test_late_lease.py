@@ -1,4 +1,4 @@
-"""Tasks with a written batch whose worker's lease is confirmed late or not at all."""
+"""Tests for tasks that have written a batch and whose worker's lease is confirmed late or not at all."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topi
 class Lease:
     """The lease of a worker."""
 
-    holds: bool = True
+    is_valid: bool = True
 
     def __call__(self) -> bool:
-        return self.holds
+        return self.is_valid
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def worker_with_written_record(config: dict[str, str | None], lease: Lease) -> E
     worker = EmbeddedWorker()
     worker.create(NAME, config)
     worker.fake.feed(T0, 1)
-    lease.holds = False
+    lease.is_valid = False
     worker.run()
     return worker
 
@@ -60,7 +60,7 @@ def test_commit_waits_for_the_lease_without_duplicates(
     worker.advance(10 * LEASE_RETRY_S)
     assert not stored_position(worker)
     assert caplog.text.count("Delaying the commit of numbers-0") == 1
-    lease.holds = True
+    lease.is_valid = True
     worker.advance(LEASE_RETRY_S)
     assert stored_position(worker)
     worker.fake.feed(T0, 1)
@@ -72,11 +72,11 @@ def test_commit_waits_for_the_lease_without_duplicates(
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
 def test_task_stopped_without_a_lease_does_not_commit(config: dict[str, str | None], lease: Lease) -> None:
     worker = worker_with_written_record(config, lease)
-    (task,) = (each for each in worker.scheduler.addresses() if each.name == f"task {T0}")
+    (task,) = (address for address in worker.scheduler.addresses() if address.name == f"task {T0}")
     task.tell(StopInstance())
     worker.run()
     assert T0 not in worker.fake.running
     assert not stored_position(worker)
-    lease.holds = True
+    lease.is_valid = True
     worker.advance(10 * LEASE_RETRY_S)
-    assert worker.fake.written[T0] == [0, 0], "the next life delivers the record again"
+    assert worker.fake.written[T0] == [0, 0], "the next run writes the record again"

@@ -1,4 +1,4 @@
-"""Changes of configs and target states take effect with the response of the request."""
+"""Tests that changes of configs and target states are in effect when the request returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCE: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
 SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
 
 
-def worker_with(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
+def create_worker(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
     """Return a worker with a connector whose task has written one record."""
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config)
@@ -42,7 +42,7 @@ def worker_with(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
 def test_task_reads_no_records_after_the_response(
     config: dict[str, str | None], message: Ask[None], seed: int
 ) -> None:
-    worker = worker_with(config, seed)
+    worker = create_worker(config, seed)
     worker.ask(message)
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0]
@@ -52,8 +52,8 @@ def test_task_reads_no_records_after_the_response(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_config_applies_to_records_after_the_response(seed: int) -> None:
-    worker = worker_with(SOURCE, seed)
-    former = worker.fake.find_run(T0)
+    worker = create_worker(SOURCE, seed)
+    previous_run = worker.fake.find_run(T0)
     worker.ask(PutConfig(name=NAME, config={**SOURCE, "topic": "another"}))
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0]
@@ -61,19 +61,19 @@ def test_new_config_applies_to_records_after_the_response(seed: int) -> None:
     assert worker.fake.written[T0] == [0, 1]
     run = worker.fake.find_run(T0)
     assert run is not None
-    assert run is not former
+    assert run is not previous_run
     assert run.spec.connector_config["topic"] == "another"
 
 
 def test_identical_config_stops_no_task() -> None:
-    worker = worker_with(SOURCE, 0)
+    worker = create_worker(SOURCE, 0)
     worker.ask(PutConfig(name=NAME, config=SOURCE))
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0, 1]
 
 
 def test_resumed_task_writes_records_of_the_pause() -> None:
-    worker = worker_with(SOURCE, 0)
+    worker = create_worker(SOURCE, 0)
     for target in (TargetState.PAUSED, TargetState.STARTED):
         worker.ask(SetTargetState(name=NAME, target=target))
         worker.fake.feed(T0, 1)
@@ -82,7 +82,7 @@ def test_resumed_task_writes_records_of_the_pause() -> None:
 
 
 def test_tasks_continue_after_a_timeout_without_new_task_configs(caplog: pytest.LogCaptureFixture) -> None:
-    worker = worker_with(SOURCE, 0)
+    worker = create_worker(SOURCE, 0)
     worker.ask(PutConfig(name=NAME, config={**SOURCE, "fail.in": "start"}))
     worker.fake.feed(T0, 1)
     worker.run()

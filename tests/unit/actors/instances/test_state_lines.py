@@ -1,4 +1,4 @@
-"""Log lines of state changes in the instance's context; failures are logged at ERROR with cause and remedy."""
+"""Tests for log lines of state changes in the instance's context; failures are at ERROR with cause and remedy."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TRACE = "DataException: the value is no number:\n  in task num bers-0, batch 3\n
 
 
 @pytest.fixture(autouse=True)
-def _subjects(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    who = ContextFilter()
-    caplog.handler.addFilter(who)
+def _log_context(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    context_filter = ContextFilter()
+    caplog.handler.addFilter(context_filter)
     yield
-    caplog.handler.removeFilter(who)
+    caplog.handler.removeFilter(context_filter)
 
 
 def create_worker(**more: str) -> EmbeddedWorker:
@@ -37,7 +37,7 @@ def create_worker(**more: str) -> EmbeddedWorker:
 def log_lines(
     caplog: pytest.LogCaptureFixture, level: int = logging.ERROR
 ) -> list[tuple[str, int | None, str]]:
-    """Return connector, task and message of log lines."""
+    """Return the connector, the task and the message of each log line."""
     return [
         (record.__dict__["connector"], record.__dict__["task"], record.getMessage())
         for record in caplog.records
@@ -48,16 +48,20 @@ def log_lines(
 def test_each_state_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     worker = create_worker(**{"tasks.max": "1"})
-    worker.crash("herder")  # everything is reported again
+    worker.crash("herder")  # all states are reported again
     worker.advance(1)
     for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED):
         worker.ask(SetTargetState(name=NAME, target=target))
         worker.run()
-    of_connector = [f"Connector num bers is {state}" for state in ("RUNNING", "PAUSED", "RUNNING", "STOPPED")]
-    of_task = [f"Task num bers-0 {what}" for what in ("is RUNNING", "is PAUSED", "is RUNNING", "has stopped")]
+    connector_lines = [
+        f"Connector num bers is {state}" for state in ("RUNNING", "PAUSED", "RUNNING", "STOPPED")
+    ]
+    task_lines = [
+        f"Task num bers-0 {change}" for change in ("is RUNNING", "is PAUSED", "is RUNNING", "has stopped")
+    ]
     messages = log_lines(caplog, logging.INFO)
-    assert [line for line in messages if line[1] is None] == [(NAME, None, text) for text in of_connector]
-    assert [line for line in messages if line[1] is not None] == [(NAME, 0, text) for text in of_task]
+    assert [line for line in messages if line[1] is None] == [(NAME, None, text) for text in connector_lines]
+    assert [line for line in messages if line[1] is not None] == [(NAME, 0, text) for text in task_lines]
 
 
 def test_task_failure_is_logged_once_with_cause_and_remedy(caplog: pytest.LogCaptureFixture) -> None:
@@ -65,11 +69,11 @@ def test_task_failure_is_logged_once_with_cause_and_remedy(caplog: pytest.LogCap
     assert log_lines(caplog) == []
     worker.fake.fail(T0, TRACE)
     worker.run()
-    worker.crash("herder")  # everything is reported again
+    worker.crash("herder")  # all states are reported again
     worker.advance(1)
     text = (
         "Task num bers-0 failed: DataException: the value is no number. It stays FAILED until it is restarted "
-        "(POST /connectors/num%20bers/tasks/0/restart); its status has the whole trace"
+        "(POST /connectors/num%20bers/tasks/0/restart); full trace in its status"
     )
     assert log_lines(caplog) == [(NAME, 0, text)]
     worker.ask(RestartTask(task=T0))
@@ -127,7 +131,7 @@ def test_loss_of_spark_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) 
     assert (
         NAME,
         0,
-        "Task num bers-0 is interrupted and will continue by itself: Spark's JVM has ended",
+        "Task num bers-0 was interrupted and will resume automatically: Spark's JVM has ended",
     ) in log_lines(caplog, logging.WARNING)
 
 

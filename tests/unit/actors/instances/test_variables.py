@@ -1,4 +1,4 @@
-"""Variables in a worker: resolved only where a config is used."""
+"""Tests that config provider references in configs are resolved only where a config is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSWORD = "${k:p:password}"  # noqa: S105 - a variable
 
 
 class PasswordProvider(ConfigProvider):
-    """Stores passwords that a test changes."""
+    """A config provider whose password, TTL and error a test can change."""
 
     def __init__(self, ttl_ms: int | None = None) -> None:
         self.password = "hunter2hunter2"  # noqa: S105 - for a test
@@ -45,7 +45,7 @@ class PasswordProvider(ConfigProvider):
 
 
 class CopyingConnector(FakeSourceConnector):
-    """Copies its config to its tasks, and fails with it in a configured method."""
+    """A connector that copies its config to its tasks. The method `fail.in` raises an error with the password."""
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -66,26 +66,26 @@ def registry() -> Registry:
     return Registry.of({CLASS: CopyingConnector, STRING: fake_registry().converter_class(STRING)})
 
 
-def worker_with(provider: PasswordProvider, seed: int = 0) -> EmbeddedWorker:
+def create_worker(provider: PasswordProvider, seed: int = 0) -> EmbeddedWorker:
     CopyingConnector.calls.clear()
     return EmbeddedWorker(seed=seed, registry=registry(), providers=Providers({"k": provider}))
 
 
 def config(**more: str) -> dict[str, str | None]:
-    written = {key.replace("__", "."): value for key, value in more.items()}
-    return {"connector.class": CLASS, "tasks.max": "2", "password": PASSWORD, **written}
+    settings = {key.replace("__", "."): value for key, value in more.items()}
+    return {"connector.class": CLASS, "tasks.max": "2", "password": PASSWORD, **settings}
 
 
 def all_text(worker: EmbeddedWorker) -> str:
     """Return all stored records and REST responses."""
-    logs = [worker.config_log, worker.status_log]
-    stored = [record for log in logs for record in log.read(0, 10_000)]
-    shown = [
+    record_logs = [worker.config_log, worker.status_log]
+    records = [record for log in record_logs for record in log.read(0, 10_000)]
+    responses = [
         view.connector_info(worker.snapshot, NAME),
         view.connector_status(worker.snapshot, NAME),
         view.task_infos(worker.snapshot, NAME),
     ]
-    return repr(stored) + json.dumps(shown)
+    return repr(records) + json.dumps(responses)
 
 
 def task_passwords(worker: EmbeddedWorker) -> list[str]:
@@ -95,7 +95,7 @@ def task_passwords(worker: EmbeddedWorker) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_values_are_resolved_and_variables_are_stored(seed: int) -> None:
-    worker = worker_with(PasswordProvider(), seed)
+    worker = create_worker(PasswordProvider(), seed)
     worker.create(NAME, config())
     assert worker.states(NAME) == ["RUNNING"] * 3
     run = worker.fake.find_run(T1)
@@ -105,22 +105,22 @@ def test_values_are_resolved_and_variables_are_stored(seed: int) -> None:
     assert run.spec.connector_config["password"] == PasswordProvider().password
     assert "hunter2" not in repr(run.spec)
     assert "hunter2" not in all_text(worker)
-    stored = worker.snapshot.config.connectors[NAME].tasks[1]
-    assert (stored["password"], stored["url"]) == (PASSWORD, f"db://me:{PASSWORD}@host")
+    stored_config = worker.snapshot.config.connectors[NAME].tasks[1]
+    assert (stored_config["password"], stored_config["url"]) == (PASSWORD, f"db://me:{PASSWORD}@host")
 
 
 def test_unchanged_task_configs_with_variables_are_not_rewritten() -> None:
-    worker = worker_with(PasswordProvider())
+    worker = create_worker(PasswordProvider())
     worker.create(NAME, config())
-    before = worker.snapshot.config.connectors[NAME].tasks_version
+    tasks_version = worker.snapshot.config.connectors[NAME].tasks_version
     worker.ask(RestartConnector(name=NAME))
     worker.run()
-    assert worker.snapshot.config.connectors[NAME].tasks_version == before
+    assert worker.snapshot.config.connectors[NAME].tasks_version == tasks_version
 
 
 @pytest.mark.parametrize("method", ["start", "task_configs"])
 def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest.LogCaptureFixture) -> None:
-    worker = worker_with(PasswordProvider())
+    worker = create_worker(PasswordProvider())
     with caplog.at_level(logging.DEBUG):
         worker.ask(PutConfig(name=NAME, config=config(fail__in=method)))
         worker.run()
@@ -130,7 +130,7 @@ def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest
 
 
 def test_task_traces_from_any_source_hide_secrets() -> None:
-    worker = worker_with(PasswordProvider())
+    worker = create_worker(PasswordProvider())
     worker.create(NAME, config())
     worker.fake.fail(T0, "no login with hunter2hunter2")
     worker.run()
@@ -140,7 +140,7 @@ def test_task_traces_from_any_source_hide_secrets() -> None:
 
 def test_failing_provider_rejects_a_config_with_the_key() -> None:
     provider = PasswordProvider()
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     provider.error = ProviderFailed("Could not read properties from file p")
     with pytest.raises(
         ConfigInvalid, match=r" for configuration \S+: Could not read properties from file p\n"
@@ -149,7 +149,7 @@ def test_failing_provider_rejects_a_config_with_the_key() -> None:
 
 
 def test_config_is_validated_with_resolved_values() -> None:
-    worker = worker_with(PasswordProvider())
+    worker = create_worker(PasswordProvider())
     with pytest.raises(ConfigInvalid) as caught:
         worker.create(NAME, config(tasks__max=PASSWORD))
     error = (
@@ -162,27 +162,27 @@ def test_config_is_validated_with_resolved_values() -> None:
 
 def test_provider_failing_at_start_fails_the_connector_and_its_tasks() -> None:
     provider = PasswordProvider()
-    first = worker_with(provider)
-    first.create(NAME, config())
+    first_worker = create_worker(provider)
+    first_worker.create(NAME, config())
     provider.error = RuntimeError("sealed")
-    assert isinstance(first.config_log, MemoryLog)
-    second = EmbeddedWorker(
-        registry=registry(), providers=Providers({"k": provider}), config_log=first.config_log
+    assert isinstance(first_worker.config_log, MemoryLog)
+    second_worker = EmbeddedWorker(
+        registry=registry(), providers=Providers({"k": provider}), config_log=first_worker.config_log
     )
-    status = second.status(NAME)
-    assert second.states(NAME) == ["FAILED"] * 3
+    status = second_worker.status(NAME)
+    assert second_worker.states(NAME) == ["FAILED"] * 3
     text = "The config provider k could not read password at p: sealed"
     assert text in status["connector"]["trace"]
     assert text in status["tasks"][1]["trace"]
     provider.error = None
-    second.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
-    second.run()
-    assert second.states(NAME) == ["RUNNING"] * 3
+    second_worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
+    second_worker.run()
+    assert second_worker.states(NAME) == ["RUNNING"] * 3
 
 
 def test_restarted_task_uses_the_latest_value() -> None:
     provider = PasswordProvider()
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.password = "another password"  # noqa: S105 - for a test
     worker.ask(RestartConnector(name=NAME, include_tasks=True))
@@ -193,11 +193,11 @@ def test_restarted_task_uses_the_latest_value() -> None:
 # -- expiring values ---------------------------------------------------------------------------------------
 
 
-def starts() -> int:
+def start_count() -> int:
     return sum(method == "start" for _, method in CopyingConnector.calls)
 
 
-def commits(worker: EmbeddedWorker) -> int:
+def commit_count(worker: EmbeddedWorker) -> int:
     records = [decode(r.key, r.value) for r in worker.config_log.read(0, 10_000)]
     assert any(isinstance(record, TaskConfigRecord) for record in records)
     return sum(isinstance(record, TaskCommitRecord) for record in records)
@@ -205,36 +205,36 @@ def commits(worker: EmbeddedWorker) -> int:
 
 def test_expired_values_restart_the_connector_and_its_tasks() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(59)
-    assert (starts(), task_passwords(worker)) == (1, ["hunter2hunter2"] * 2)
+    assert (start_count(), task_passwords(worker)) == (1, ["hunter2hunter2"] * 2)
     worker.advance(2)
-    assert (starts(), task_passwords(worker)) == (2, ["another password"] * 2)
+    assert (start_count(), task_passwords(worker)) == (2, ["another password"] * 2)
     assert worker.states(NAME) == ["RUNNING"] * 3
     worker.advance(60)
-    assert starts() == 3
+    assert start_count() == 3
 
 
 def test_unchanged_values_do_not_restart_tasks() -> None:
-    worker = worker_with(PasswordProvider(ttl_ms=60_000))
+    worker = create_worker(PasswordProvider(ttl_ms=60_000))
     worker.create(NAME, config())
-    opened = len(worker.fake.opened)
+    opened_count = len(worker.fake.opened)
     worker.advance(61)
-    assert starts() == 2
-    assert (len(worker.fake.opened), commits(worker)) == (opened, 1)
+    assert start_count() == 2
+    assert (len(worker.fake.opened), commit_count(worker)) == (opened_count, 1)
 
 
 @pytest.mark.parametrize("steps", range(6))
 def test_new_values_reach_tasks_despite_a_herder_death(steps: int) -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(59)
     clock = worker.scheduler.clock
-    while starts() == 1:
+    while start_count() == 1:
         if not worker.scheduler.step():
             clock.advance_to(clock.next_due() or clock.now())
     for _ in range(steps):
@@ -247,48 +247,48 @@ def test_new_values_reach_tasks_despite_a_herder_death(steps: int) -> None:
 
 def test_new_values_rewrite_task_configs_once() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(61)
     worker.crash("herder")
     worker.run()
     worker.advance(30)
-    assert commits(worker) == 2
+    assert commit_count(worker) == 2
 
 
 @pytest.mark.parametrize(("reload", "expected"), [("none", 1), ("restart", 2)])
 def test_reload_can_be_disabled(reload: str, expected: int) -> None:
-    worker = worker_with(PasswordProvider(ttl_ms=60_000))
+    worker = create_worker(PasswordProvider(ttl_ms=60_000))
     worker.create(NAME, config(config__action__reload=reload))
     worker.advance(61)
-    assert starts() == expected
+    assert start_count() == expected
 
 
 def test_zero_ttl_is_limited_to_the_minimum() -> None:
-    worker = worker_with(PasswordProvider(ttl_ms=0))
+    worker = create_worker(PasswordProvider(ttl_ms=0))
     worker.create(NAME, config())
     worker.advance(10)
-    assert 5 <= starts() <= 12
+    assert 5 <= start_count() <= 12
 
 
 def test_expiry_timer_does_not_start_a_replaced_or_stopped_connector() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.ttl_ms = None
     worker.advance(30)
     worker.ask(PutConfig(name=NAME, config=config(more="x")))
     worker.run()
-    assert starts() == 2
+    assert start_count() == 2
     worker.advance(120)
-    assert starts() == 2
+    assert start_count() == 2
 
 
 def test_failed_connector_is_restarted_with_new_values() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
     provider.password = "wrong password"  # noqa: S105 - for a test
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     assert worker.states(NAME) == ["FAILED"]
     assert worker.status(NAME)["connector"]["trace"].startswith("RuntimeError: cannot log in with [hidden]\n")
@@ -299,7 +299,7 @@ def test_failed_connector_is_restarted_with_new_values() -> None:
 
 def test_provider_failing_at_expiry_fails_only_the_connector() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     provider.error = RuntimeError("sealed")
     worker.advance(61)
@@ -309,7 +309,7 @@ def test_provider_failing_at_expiry_fails_only_the_connector() -> None:
 
 def test_resumed_connector_uses_new_values() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
-    worker = worker_with(provider)
+    worker = create_worker(provider)
     worker.create(NAME, config())
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()

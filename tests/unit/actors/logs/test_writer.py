@@ -1,4 +1,4 @@
-"""The writer with and without a lease, which it checks at each attempt."""
+"""Tests for the log writer, which checks its lease before each attempt."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ RUNNING = Entry("status-task-numbers-0", b'{"state":"RUNNING"}')
 FAILED = Entry("status-task-numbers-0", b'{"state":"FAILED"}')
 
 
-class Sink:
-    """Records messages."""
+class MessageRecorder:
+    """An actor that records messages."""
 
-    def __init__(self, heard: list[object]) -> None:
-        self._heard = heard
+    def __init__(self, herder_messages: list[object]) -> None:
+        self._messages = herder_messages
 
     def receive(self, message: object) -> None:
         if not isinstance(message, Begin):
-            self._heard.append(message)
+            self._messages.append(message)
 
 
 class ClaimedLog(MemoryLog):
-    """Counts claims, which fail while `away`."""
+    """A log that counts claims, which fail while `is_unavailable` is true."""
 
     def __init__(self) -> None:
         super().__init__("config")
         self.claims = 0
-        self.away = False
+        self.is_unavailable = False
 
     @override
     def claim(self) -> None:
-        if self.away:
+        if self.is_unavailable:
             raise StoreError("unavailable")
         self.claims += 1
 
 
-class Stage:
-    """A writer, its log and its lease."""
+class WriterHarness:
+    """A writer with a log and a lease."""
 
     def __init__(self, *, retries: bool) -> None:
         self.scheduler = Scheduler()
         self.log = ClaimedLog()
         self.log.fault = self._fault
-        self.away = False
-        self.leased = True
-        self.heard: list[object] = []
+        self.is_unavailable = False
+        self.has_lease = True
+        self.herder_messages: list[object] = []
         self.herder, self._writer, reader = Address("herder"), Address("writer"), Address("reader")
-        self.scheduler.spawn(self.herder, lambda: Sink(self.heard), lambda _: None)
-        self.scheduler.spawn(reader, lambda: Sink([]), lambda _: None)
+        self.scheduler.spawn(self.herder, lambda: MessageRecorder(self.herder_messages), lambda _: None)
+        self.scheduler.spawn(reader, lambda: MessageRecorder([]), lambda _: None)
         self.scheduler.spawn(
             self._writer,
             lambda: Writer(
@@ -66,13 +66,13 @@ class Stage:
                 target=self.log,
                 reader=reader,
                 retries=retries,
-                lease=lambda: self.leased,
+                lease=lambda: self.has_lease,
             ),
             lambda _: None,
         )
 
     def _fault(self, operation: str) -> None:
-        if self.away and operation == "append":
+        if self.is_unavailable and operation == "append":
             raise StoreError("unavailable")
 
     def append(self, entry: Entry, *, leased: bool) -> None:
@@ -84,65 +84,67 @@ class Stage:
         self.scheduler.run()
 
     @property
-    def written(self) -> list[bytes | None]:
+    def written_values(self) -> list[bytes | None]:
         return [record.value for record in self.log.read(0, 10)]
 
 
 def test_status_write_is_retried_until_the_log_is_available() -> None:
-    stage = Stage(retries=True)
-    stage.away = True
-    stage.append(RUNNING, leased=True)
-    stage.away = False
-    stage.scheduler.advance(RETRY_MAX_S)
-    assert stage.written == [RUNNING.value]
+    harness = WriterHarness(retries=True)
+    harness.is_unavailable = True
+    harness.append(RUNNING, leased=True)
+    harness.is_unavailable = False
+    harness.scheduler.advance(RETRY_MAX_S)
+    assert harness.written_values == [RUNNING.value]
 
 
 @pytest.mark.parametrize("leased", [True, False])
 def test_leased_status_is_not_retried_without_a_lease(*, leased: bool) -> None:
-    stage = Stage(retries=True)
-    stage.away = True
-    stage.append(RUNNING, leased=leased)
-    stage.scheduler.advance(RETRY_MAX_S)
-    stage.away, stage.leased = False, False
-    stage.scheduler.advance(2 * RETRY_MAX_S)
-    stage.leased = True
-    stage.scheduler.advance(2 * RETRY_MAX_S)
-    assert stage.written == ([] if leased else [RUNNING.value]), "nor when there is a lease again"
+    harness = WriterHarness(retries=True)
+    harness.is_unavailable = True
+    harness.append(RUNNING, leased=leased)
+    harness.scheduler.advance(RETRY_MAX_S)
+    harness.is_unavailable, harness.has_lease = False, False
+    harness.scheduler.advance(2 * RETRY_MAX_S)
+    harness.has_lease = True
+    harness.scheduler.advance(2 * RETRY_MAX_S)
+    assert harness.written_values == ([] if leased else [RUNNING.value]), (
+        "a leased write is not retried after the lease is renewed"
+    )
 
 
 def test_abandoned_status_write_does_not_block_the_next() -> None:
-    stage = Stage(retries=True)
-    stage.away = True
-    stage.append(RUNNING, leased=True)
-    stage.leased = False
-    stage.scheduler.advance(RETRY_MAX_S)
-    stage.leased = True
-    stage.append(FAILED, leased=True)
-    stage.away = False
-    stage.scheduler.advance(2 * RETRY_MAX_S)
-    assert stage.written == [FAILED.value]
+    harness = WriterHarness(retries=True)
+    harness.is_unavailable = True
+    harness.append(RUNNING, leased=True)
+    harness.has_lease = False
+    harness.scheduler.advance(RETRY_MAX_S)
+    harness.has_lease = True
+    harness.append(FAILED, leased=True)
+    harness.is_unavailable = False
+    harness.scheduler.advance(2 * RETRY_MAX_S)
+    assert harness.written_values == [FAILED.value]
 
 
 def test_leased_config_write_without_a_lease_is_retriable() -> None:
-    stage = Stage(retries=False)
-    stage.leased = False
-    stage.append(RUNNING, leased=True)
-    [failed] = stage.heard
-    assert isinstance(failed, AppendFailed)
-    assert isinstance(failed.error, RetryableConflict)
-    stage.append(RUNNING, leased=False)
-    assert isinstance(stage.heard[-1], Appended)
-    assert stage.written == [RUNNING.value]
+    harness = WriterHarness(retries=False)
+    harness.has_lease = False
+    harness.append(RUNNING, leased=True)
+    [failure] = harness.herder_messages
+    assert isinstance(failure, AppendFailed)
+    assert isinstance(failure.error, RetryableConflict)
+    harness.append(RUNNING, leased=False)
+    assert isinstance(harness.herder_messages[-1], Appended)
+    assert harness.written_values == [RUNNING.value]
 
 
 def test_worker_without_a_lease_does_not_fence_a_newer_leader() -> None:
-    stage = Stage(retries=False)
-    stage.claim()
-    assert stage.log.claims == 1
-    stage.log.away = True
-    stage.claim()
-    stage.log.away, stage.leased = False, False
-    stage.scheduler.advance(4 * CLAIM_RETRY_S)
-    stage.leased = True
-    stage.scheduler.advance(4 * CLAIM_RETRY_S)
-    assert stage.log.claims == 1
+    harness = WriterHarness(retries=False)
+    harness.claim()
+    assert harness.log.claims == 1
+    harness.log.is_unavailable = True
+    harness.claim()
+    harness.log.is_unavailable, harness.has_lease = False, False
+    harness.scheduler.advance(4 * CLAIM_RETRY_S)
+    harness.has_lease = True
+    harness.scheduler.advance(4 * CLAIM_RETRY_S)
+    assert harness.log.claims == 1

@@ -1,4 +1,4 @@
-"""Clusters of workers under the seeded scheduler."""
+"""Tests for clusters of workers under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
     cluster.create(NAME, config(5))
     assert cluster.settle() < 5
     counts = sorted(len(w.running) for w in cluster.alive)
-    assert counts[-1] - counts[0] <= 2, "one connector, one task"
+    assert counts[-1] - counts[0] <= 2, "the loads differ by at most one connector and one task"
     assert cluster.states(NAME) == ["RUNNING"] * 6
 
 
@@ -76,16 +76,18 @@ def test_follower_sends_task_configs_to_the_leader(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_work_of_a_killed_worker_is_reassigned_after_session_timeout_and_delay(seed: int) -> None:
     cluster = create_cluster(seed, max_delay_s=4)
-    killed = followers(cluster)[seed % 2]
-    others = {w.name: set(w.running) for w in cluster.alive if w is not killed}
-    cluster.kill(killed)
-    took_s = cluster.settle(20)
-    assert 9 <= took_s <= 14
-    assert all(others[w.name] <= w.running for w in cluster.alive), "instances on other workers are not moved"
-    moved = {i for w in cluster.alive for i in w.running - others[w.name] if isinstance(i, TaskId)}
-    opened = [task for w in cluster.alive for task in w.engine.opened]
-    assert all(opened.count(task) == 1 for task in opened if task not in moved), (
-        "the instance was not restarted"
+    killed_worker = followers(cluster)[seed % 2]
+    jobs_before = {w.name: set(w.running) for w in cluster.alive if w is not killed_worker}
+    cluster.kill(killed_worker)
+    duration_s = cluster.settle(20)
+    assert 9 <= duration_s <= 14
+    assert all(jobs_before[w.name] <= w.running for w in cluster.alive), (
+        "instances on other workers are not moved"
+    )
+    moved_tasks = {i for w in cluster.alive for i in w.running - jobs_before[w.name] if isinstance(i, TaskId)}
+    opened_tasks = [task for w in cluster.alive for task in w.engine.opened]
+    assert all(opened_tasks.count(task) == 1 for task in opened_tasks if task not in moved_tasks), (
+        "instances that stay on their worker are not restarted"
     )
 
 
@@ -95,14 +97,14 @@ def test_work_of_a_killed_worker_is_reassigned_after_session_timeout_and_delay(s
 )
 def test_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
     cluster = create_cluster(seed)
-    leader, before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
-    opened = sum(len(w.engine.opened) for w in cluster.alive)
+    leader, jobs_before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
+    opened_count = sum(len(w.engine.opened) for w in cluster.alive)
     cluster.crash(leader, actor)
     cluster.advance(1)
     cluster.settle()
     assert cluster.leader is leader
-    assert {w.name: w.running for w in cluster.alive} == before
-    assert sum(len(w.engine.opened) for w in cluster.alive) == opened, "no task was restarted"
+    assert {w.name: w.running for w in cluster.alive} == jobs_before
+    assert sum(len(w.engine.opened) for w in cluster.alive) == opened_count, "no task was restarted"
     cluster.create("more", config(3))
     cluster.settle()
 
@@ -111,27 +113,29 @@ def test_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
 def test_rejected_request_contains_the_owner_url(seed: int) -> None:
     cluster = create_cluster(seed)
     for worker in followers(cluster):
-        with pytest.raises(NotLeader) as refused:
+        with pytest.raises(NotLeader) as not_leader:
             cluster.ask(worker, CreateConnector(name=ConnectorName("other"), config=config()))
-        assert refused.value.leader_url == cluster.leader.url
+        assert not_leader.value.leader_url == cluster.leader.url
     task = next(TaskId(NAME, n) for n in range(4) if owner(cluster, TaskId(NAME, n)) is not cluster.leader)
-    with pytest.raises(NotOwner) as told:
+    with pytest.raises(NotOwner) as not_owner:
         cluster.ask(cluster.leader, RestartTask(task=task))
-    assert told.value.owner_url == owner(cluster, task).url
-    stranger = next(w for w in followers(cluster) if w is not owner(cluster, task))
+    assert not_owner.value.owner_url == owner(cluster, task).url
+    third_worker = next(w for w in followers(cluster) if w is not owner(cluster, task))
     with pytest.raises(NotLeader):
-        cluster.ask(stranger, RestartTask(task=task))
-    cluster.request(RestartTask(task=task), stranger)
+        cluster.ask(third_worker, RestartTask(task=task))
+    cluster.request(RestartTask(task=task), third_worker)
     cluster.settle()
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("only_failed", [False, True])
-def test_restart_request_is_executed_by_all_owners(seed: int, only_failed: bool) -> None:  # noqa: FBT001 - a row
+def test_restart_request_is_executed_by_all_owners(seed: int, only_failed: bool) -> None:  # noqa: FBT001 - parametrized
     cluster = create_cluster(seed)
-    failed = [TaskId(NAME, 1), TaskId(NAME, 3)]
-    opened = {task: sum(w.engine.opened.count(task) for w in cluster.alive) for task in map(_task, range(4))}
-    for task in failed:
+    failed_tasks = [TaskId(NAME, 1), TaskId(NAME, 3)]
+    opened_counts = {
+        task: sum(w.engine.opened.count(task) for w in cluster.alive) for task in map(_task, range(4))
+    }
+    for task in failed_tasks:
         owner(cluster, task).engine.fail(task, "DiskFull: no space left")
     cluster.advance(1)
     assert cluster.states(NAME).count("FAILED") == 2
@@ -140,13 +144,15 @@ def test_restart_request_is_executed_by_all_owners(seed: int, only_failed: bool)
     )
     assert body is not None
     assert [task["state"] for task in body["tasks"]] == [
-        "RUNNING" if only_failed and task not in failed else "RESTARTING" for task in opened
-    ], "according to the statuses before the request"
+        "RUNNING" if only_failed and task not in failed_tasks else "RESTARTING" for task in opened_counts
+    ], "the states are derived from the statuses before the request"
     cluster.settle()
-    again = {
-        task for task, n in opened.items() if sum(w.engine.opened.count(task) for w in cluster.alive) > n
+    restarted_tasks = {
+        task
+        for task, n in opened_counts.items()
+        if sum(w.engine.opened.count(task) for w in cluster.alive) > n
     }
-    assert again == (set(failed) if only_failed else set(opened))
+    assert restarted_tasks == (set(failed_tasks) if only_failed else set(opened_counts))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -157,13 +163,13 @@ def test_frozen_worker_writes_no_records_after_reassignment(seed: int, plugin: s
     cluster.create(NAME, config(3, plugin))
     cluster.settle()
     tasks = [_task(n) for n in range(3)]
-    frozen = owner(cluster, tasks[0])
-    cluster.freeze(frozen)
+    frozen_worker = owner(cluster, tasks[0])
+    cluster.freeze(frozen_worker)
     for task in tasks:
         cluster.feed(task, 35)
     cluster.advance(10)
     cluster.settle()
-    cluster.thaw(frozen)
+    cluster.thaw(frozen_worker)
     for task in tasks:
         cluster.feed(task, 20)
     cluster.settle()
@@ -176,16 +182,16 @@ def test_frozen_worker_writes_no_records_after_reassignment(seed: int, plugin: s
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frozen_leader_does_not_overwrite_its_successors_config(seed: int) -> None:
     cluster = create_cluster(seed)
-    frozen = cluster.leader
-    late = frozen.assembly.herder.question(PutConfig(name=NAME, config=config(1)))
-    cluster.freeze(frozen)
+    frozen_leader = cluster.leader
+    late_request = frozen_leader.assembly.herder.question(PutConfig(name=NAME, config=config(1)))
+    cluster.freeze(frozen_leader)
     cluster.advance(20)
     cluster.request(PutConfig(name=NAME, config=config(2)))
     cluster.settle()
-    cluster.thaw(frozen)
-    cluster.run_until(late.done, timeout_s=30)
+    cluster.thaw(frozen_leader)
+    cluster.run_until(late_request.done, timeout_s=30)
     cluster.settle()
-    assert isinstance(late.exception(), RetryableConflict | NotLeader)
+    assert isinstance(late_request.exception(), RetryableConflict | NotLeader)
     assert cluster.states(NAME) == ["RUNNING"] * 3
 
 
@@ -207,11 +213,11 @@ def test_reassigned_task_stops_first_without_duplicates(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_returning_worker_stops_connectors_deleted_meanwhile(seed: int) -> None:
     cluster = create_cluster(seed)
-    frozen = followers(cluster)[0]
-    cluster.freeze(frozen)
+    frozen_worker = followers(cluster)[0]
+    cluster.freeze(frozen_worker)
     cluster.request(DeleteConnector(name=NAME))
     cluster.advance(20)
-    cluster.thaw(frozen)
+    cluster.thaw(frozen_worker)
     cluster.settle()
     assert [w.running for w in cluster.alive] == [set()] * 3
 

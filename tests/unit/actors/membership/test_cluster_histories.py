@@ -1,6 +1,6 @@
-"""Random histories of clusters: all instances finally run once, and never twice at once.
+"""Tests that in random histories of clusters, every instance eventually runs once, and never twice at the same time.
 
-Each seed determines a history, and failures report it. Events are client requests, deaths of actors, workers that join,
+Each seed determines one history. Events are client requests, deaths of actors, workers that join,
 leave, are killed or freeze, and outages of the coordinator.
 """
 
@@ -29,7 +29,7 @@ from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 
 NAMES = [ConnectorName(name) for name in "abc"]
 STATIC: list[list[Instance]] = [[], [], [NAMES[0], TaskId(NAMES[0], 0)], [TaskId(NAMES[0], 0), NAMES[1]]]
-"""Static assignments of the workers, if any (KIP-987)."""
+"""Static assignments of added workers (KIP-987). A worker with an empty list is a wildcard worker."""
 ACTORS = [
     "herder",
     "membership",
@@ -48,7 +48,7 @@ ACTORS = [
 
 
 class History:
-    """One cluster with random events."""
+    """A cluster with random events."""
 
     def __init__(self, seed: int) -> None:
         choice = random.Random(seed).choice  # noqa: S311 - order, not secrets

@@ -1,4 +1,6 @@
-"""Stateful hypothesis test of herder, reader and membership: requests, deaths, replays, joining and leaving workers.
+"""Stateful Hypothesis test of the herder, the log readers and the membership of a cluster.
+
+Steps are requests, deaths of actors, replays of logs, and workers that join or leave.
 
 After each step, no instance runs twice with a lease, and no offset decreases. At rest, every wanted instance runs
 exactly once, the status log matches the running instances, every request has completed, and no incarnation has taken
@@ -47,9 +49,9 @@ from kraal.testing._simulation.cluster_worker import ClusterWorker
 
 NAMES = [ConnectorName(name) for name in "ab"]
 TASKS = [TaskId(name, number) for name in NAMES for number in range(2)]
-CORE = ["herder", "herder", "membership", "config reader", "status reader"]
+CORE_ACTORS = ["herder", "herder", "membership", "config reader", "status reader"]
 ACTORS = [
-    *CORE,
+    *CORE_ACTORS,
     "worker",
     "config writer",
     "status writer",
@@ -59,17 +61,17 @@ ACTORS = [
     *(f"connector {name}" for name in NAMES),
     *(f"task {task}" for task in TASKS),
 ]
-MOST_WORKERS = 4
+MAX_WORKERS = 4
 MIN_DEATH_INTERVAL_S = 13.0
 """Time without a death after which a supervisor's budget (5 in 60 s) allows the next one."""
 
 names = st.sampled_from(NAMES)
 states = st.sampled_from(list(TargetState))
-which = st.integers(0, MOST_WORKERS - 1)
+worker_indexes = st.integers(0, MAX_WORKERS - 1)
 
 
 class MonotonicOffsets(MemoryOffsets):
-    """Source offsets that detect a decrease, which means that an owner has stored offsets after its successor."""
+    """Source offsets that detect a decrease, that is, an owner that stored offsets after its successor did."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -78,22 +80,22 @@ class MonotonicOffsets(MemoryOffsets):
     @override
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
         for connector, partitions in changes.items():
-            known = self.load(connector)
+            stored = self.load(connector)
             for partition, offset in partitions.items():
-                before = known.get(partition)
+                previous = stored.get(partition)
                 if (
-                    before is not None
+                    previous is not None
                     and offset is not None
-                    and position_of_offset(offset) < position_of_offset(before)
+                    and position_of_offset(offset) < position_of_offset(previous)
                 ):
                     self._bugs.append(
-                        f"{partition} goes back from {position_of_offset(before)} to {position_of_offset(offset)}"
+                        f"{partition} goes back from {position_of_offset(previous)} to {position_of_offset(offset)}"
                     )
         super().store(changes)
 
 
 class MonotonicPositions(dict[TaskId, int]):
-    """Committed offsets of sinks, with the same check."""
+    """Committed offsets of sinks that detect a decrease."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -133,31 +135,41 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    @rule(name=names, plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]), tasks=st.integers(1, 2), at=which)
-    def create(self, name: ConnectorName, plugin: str, tasks: int, at: int) -> None:
+    @rule(
+        name=names,
+        plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]),
+        tasks=st.integers(1, 2),
+        index=worker_indexes,
+    )
+    def create(self, name: ConnectorName, plugin: str, tasks: int, index: int) -> None:
         config = {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
-        self.ask(CreateConnector(name=name, config=config), at)
+        self.ask(CreateConnector(name=name, config=config), index)
 
-    @rule(name=names, plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]), tasks=st.integers(1, 2), at=which)
-    def configure(self, name: ConnectorName, plugin: str, tasks: int, at: int) -> None:
+    @rule(
+        name=names,
+        plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]),
+        tasks=st.integers(1, 2),
+        index=worker_indexes,
+    )
+    def configure(self, name: ConnectorName, plugin: str, tasks: int, index: int) -> None:
         config = {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
-        self.ask(PutConfig(name=name, config=config), at)
+        self.ask(PutConfig(name=name, config=config), index)
 
-    @rule(name=names, state=states, at=which)
-    def write_target_state(self, name: ConnectorName, state: TargetState, at: int) -> None:
-        self.ask(SetTargetState(name=name, target=state), at)
+    @rule(name=names, state=states, index=worker_indexes)
+    def write_target_state(self, name: ConnectorName, state: TargetState, index: int) -> None:
+        self.ask(SetTargetState(name=name, target=state), index)
 
-    @rule(name=names, only_failed=st.booleans(), at=which)
-    def restart(self, name: ConnectorName, only_failed: bool, at: int) -> None:  # noqa: FBT001 - hypothesis names it
-        self.ask(RestartConnector(name=name, include_tasks=True, only_failed=only_failed), at)
+    @rule(name=names, only_failed=st.booleans(), index=worker_indexes)
+    def restart(self, name: ConnectorName, only_failed: bool, index: int) -> None:  # noqa: FBT001 - named by Hypothesis
+        self.ask(RestartConnector(name=name, include_tasks=True, only_failed=only_failed), index)
 
-    @rule(task=st.sampled_from(TASKS), at=which)
-    def restart_task(self, task: TaskId, at: int) -> None:
-        self.ask(RestartTask(task=task), at)
+    @rule(task=st.sampled_from(TASKS), index=worker_indexes)
+    def restart_task(self, task: TaskId, index: int) -> None:
+        self.ask(RestartTask(task=task), index)
 
-    @rule(name=names, at=which)
-    def delete(self, name: ConnectorName, at: int) -> None:
-        self.ask(DeleteConnector(name=name), at)
+    @rule(name=names, index=worker_indexes)
+    def delete(self, name: ConnectorName, index: int) -> None:
+        self.ask(DeleteConnector(name=name), index)
 
     @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30))
     def feed(self, task: TaskId, records: int) -> None:
@@ -175,33 +187,39 @@ class ClusterMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.cluster.advance(seconds)
 
-    @rule(actor=st.sampled_from(ACTORS), at=which)
-    def end_actor(self, actor: str, at: int) -> None:
-        worker = self.pick(at)
+    @rule(actor=st.sampled_from(ACTORS), index=worker_indexes)
+    def end_actor(self, actor: str, index: int) -> None:
+        worker = self.pick(index)
         last_s = self.deaths.get((worker.name, actor), -MIN_DEATH_INTERVAL_S)
         if self.cluster.clock.now() - last_s >= MIN_DEATH_INTERVAL_S:
             with suppress(KeyError):
                 worker.crash(actor)
                 self.deaths[worker.name, actor] = self.cluster.clock.now()
 
-    @rule(actor=st.sampled_from(CORE), messages=st.integers(0, 12), at=which, name=names, state=states)
+    @rule(
+        actor=st.sampled_from(CORE_ACTORS),
+        messages=st.integers(0, 12),
+        index=worker_indexes,
+        name=names,
+        state=states,
+    )
     def end_actor_during_request(
-        self, actor: str, messages: int, at: int, name: ConnectorName, state: TargetState
+        self, actor: str, messages: int, index: int, name: ConnectorName, state: TargetState
     ) -> None:
         """Kill the herder, a reader (which replays its log) or membership during a request."""
-        self.write_target_state(name, state, at)
+        self.write_target_state(name, state, index)
         self.run_messages(messages)
-        self.end_actor(actor, at)
+        self.end_actor(actor, index)
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
-    @rule(at=which)
-    def kill(self, at: int) -> None:
-        self.cluster.kill(self.pick(at))
+    @rule(index=worker_indexes)
+    def kill(self, index: int) -> None:
+        self.cluster.kill(self.pick(index))
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
-    @rule(at=which)
-    def freeze(self, at: int) -> None:
-        self.cluster.freeze(self.pick(at))
+    @rule(index=worker_indexes)
+    def freeze(self, index: int) -> None:
+        self.cluster.freeze(self.pick(index))
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30), seconds=st.sampled_from([4.0, 7.0, 12.0]))
@@ -224,7 +242,7 @@ class ClusterMachine(RuleBasedStateMachine):
             if worker.frozen:
                 self.cluster.thaw(worker)
 
-    @precondition(lambda self: len(self.cluster.alive) < MOST_WORKERS)
+    @precondition(lambda self: len(self.cluster.alive) < MAX_WORKERS)
     @rule()
     def add(self) -> None:
         self.cluster.add()
@@ -241,7 +259,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.check()
 
     @rule()
-    def rest(self) -> None:
+    def end_faults_and_settle(self) -> None:
         """End all faults; the cluster must settle, and all requests must complete."""
         if self.cluster.broker.down:
             self.cluster.broker.start()
@@ -253,13 +271,13 @@ class ClusterMachine(RuleBasedStateMachine):
     @override
     def teardown(self) -> None:
         if hasattr(self, "cluster"):
-            self.rest()
+            self.end_faults_and_settle()
 
     def complete_requests(self) -> None:
         self.cluster.advance(0)
         deadline = self.cluster.clock.now() + 100  # slightly longer than Connect's request timeout
-        while open_ := [m for worker, m, future in self.requests if worker.alive and not future.done()]:
-            assert self.cluster.clock.now() < deadline, f"incomplete requests: {open_}"
+        while pending := [m for worker, m, future in self.requests if worker.alive and not future.done()]:
+            assert self.cluster.clock.now() < deadline, f"incomplete requests: {pending}"
             self.cluster.advance(1)
         for _, message, future in self.requests:
             error = future.exception() if future.done() else None
@@ -268,31 +286,31 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def check_status_log(self) -> None:
         log = self.cluster.status_log
-        last = {record.key: record.value for record in log.read(0, log.end())}
-        shown = {
+        latest_values = {record.key: record.value for record in log.read(0, log.end())}
+        statuses = {
             key.partition("-")[2].partition("-")[2]: (status["state"], status["worker_id"])
-            for key, value in last.items()
+            for key, value in latest_values.items()
             if value is not None and not key.startswith("status-topic-")
             for status in [json.loads(value)]
         }
         for entry in self.cluster.awake[0].snapshot.config.connectors.values():
             if entry.target is TargetState.STARTED:
-                wanted: list[Instance] = [
+                expected: list[Instance] = [
                     entry.name,
                     *(TaskId(entry.name, n) for n in range(len(entry.tasks))),
                 ]
-                for instance in wanted:
+                for instance in expected:
                     [owner] = self.cluster.owners(instance)
-                    assert shown[str(instance)] == ("RUNNING", owner.worker_id)
+                    assert statuses[str(instance)] == ("RUNNING", owner.worker_id)
 
     # -- internals -----------------------------------------------------------------------------------------
 
-    def pick(self, at: int) -> ClusterWorker:
-        return self.cluster.awake[at % len(self.cluster.awake)]
+    def pick(self, index: int) -> ClusterWorker:
+        return self.cluster.awake[index % len(self.cluster.awake)]
 
-    def ask(self, message: Ask[Any], at: int) -> None:
+    def ask(self, message: Ask[Any], index: int) -> None:
         """Send a request without waiting, so that the next step runs concurrently."""
-        worker = self.pick(at)
+        worker = self.pick(index)
         self.requests.append((worker, message, worker.assembly.herder.question(message)))
 
 
@@ -307,7 +325,7 @@ SETTINGS = settings(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_history_ends_in_the_wanted_state(seed: int) -> None:
-    """Run different histories every day, and those of all seeds with `--seeds all`."""
+    """The seeds depend on the date; `--seeds all` selects all of them."""
 
     @hypothesis.seed(seed)
     class SeededMachine(ClusterMachine):

@@ -1,4 +1,4 @@
-"""Log lines of the leader's and the members' decisions, with the sets that they were derived from."""
+"""Tests for log lines of the leader's and the members' decisions, which contain the sets behind each decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.cluster.group_cluster import Cluster
 
 
 def texts(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.levelno == level]
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def test_leader_logs_new_submissions_and_the_sets_of_a_round(
     caplog.clear()
     cluster.configure(c3=0)
     cluster.settle(30)
-    [line] = [each for each in texts(caplog, logging.INFO) if "1 new submissions" in each]
+    [line] = [text for text in texts(caplog, logging.INFO) if "1 new submissions" in text]
     assert line.startswith("Planned generation ")
     assert line.endswith(" on 2 members: 1 new submissions, 0 lost assignments, 0 to revoke; reason: new: c3")
     details = texts(caplog, logging.DEBUG)
     assert "Derived from the reports of all members: new submissions: [c3]" in details
     assert "Derived from the reports of all members: previous assignments: [c1, c2]" in details
     assert [
-        each for each in details if each.startswith("Applied the assignment of generation ") and "c3" in each
+        text for text in details if text.startswith("Applied the assignment of generation ") and "c3" in text
     ]
 
 
@@ -69,9 +69,9 @@ def test_member_logs_revoked_work(cluster: Cluster, caplog: pytest.LogCaptureFix
     cluster.settle(30)
     details = texts(caplog, logging.DEBUG)
     assert [
-        each for each in details if each.startswith("Revoked in revocation ") and "connectors [c1]" in each
+        text for text in details if text.startswith("Revoked in revocation ") and "connectors [c1]" in text
     ]
-    assert [each for each in details if "deleted assignments: [c1]" in each]
+    assert [text for text in details if "deleted assignments: [c1]" in text]
 
 
 def test_lagging_leader_logs_a_refused_assignment(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,5 +85,5 @@ def test_lagging_leader_logs_a_refused_assignment(caplog: pytest.LogCaptureFixtu
         last_generation=2,
     )
     log_plan(plan_group(joined, ClusterState(offset=4), AssignorState(), now_ms=0, max_delay_ms=0), 3)
-    why = "the leader has read the config up to offset 4, another worker up to 9"
-    assert texts(caplog, logging.INFO) == [f"Refused to assign in generation 3: {why}; all members rejoin"]
+    reason = "the leader has read the config up to offset 4, another worker up to 9"
+    assert texts(caplog, logging.INFO) == [f"Refused to assign in generation 3: {reason}; all members rejoin"]

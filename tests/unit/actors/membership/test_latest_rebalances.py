@@ -1,4 +1,4 @@
-"""The latest rebalances that each worker of a cluster stores."""
+"""Tests for the latest rebalances that each worker of a cluster stores."""
 
 from __future__ import annotations
 
@@ -29,60 +29,67 @@ def test_only_the_leader_stores_rebalance_reasons(seed: int) -> None:
     follower = cluster.add()
     cluster.settle()
     assert stored_rebalances(leader)[0].generation == leader.snapshot.generation
-    assert any((each.reason or "").startswith("joined: http://") for each in stored_rebalances(leader))
-    assert all(each.reason is not None and each.delay_ms is not None for each in stored_rebalances(leader))
-    assert {each.leader_url for each in stored_rebalances(leader)} == {leader.snapshot.leader_url}
-    generations = [each.generation for each in stored_rebalances(leader)]
+    assert any(
+        (rebalance.reason or "").startswith("joined: http://") for rebalance in stored_rebalances(leader)
+    )
+    assert all(
+        rebalance.reason is not None and rebalance.delay_ms is not None
+        for rebalance in stored_rebalances(leader)
+    )
+    assert {rebalance.leader_url for rebalance in stored_rebalances(leader)} == {leader.snapshot.leader_url}
+    generations = [rebalance.generation for rebalance in stored_rebalances(leader)]
     assert generations == sorted(generations, reverse=True)
-    told = [each.generation for each in stored_rebalances(follower)]
-    assert told == generations[: len(told)]
-    assert {(each.reason, each.delay_ms) for each in stored_rebalances(follower)} == {(None, None)}
+    follower_generations = [rebalance.generation for rebalance in stored_rebalances(follower)]
+    assert follower_generations == generations[: len(follower_generations)]
+    assert {(rebalance.reason, rebalance.delay_ms) for rebalance in stored_rebalances(follower)} == {
+        (None, None)
+    }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_leader_has_no_reasons_of_earlier_rebalances(seed: int) -> None:
     cluster = create_cluster(2, seed)
-    former = cluster.leader
-    [heir] = [worker for worker in cluster.alive if worker is not former]
-    before = stored_rebalances(heir)
-    cluster.kill(former)
+    old_leader = cluster.leader
+    [new_leader] = [worker for worker in cluster.alive if worker is not old_leader]
+    earlier = stored_rebalances(new_leader)
+    cluster.kill(old_leader)
     cluster.settle()
-    assert cluster.leader is heir
-    own = stored_rebalances(heir)[: len(stored_rebalances(heir)) - len(before)]
-    assert stored_rebalances(heir)[len(own) :] == before
-    assert own
-    assert all(each.reason is not None for each in own)
-    assert {each.leader_url for each in own} == {heir.snapshot.leader_url}
-    assert {each.leader_url for each in before} == {former.snapshot.leader_url}
+    assert cluster.leader is new_leader
+    later = stored_rebalances(new_leader)[: len(stored_rebalances(new_leader)) - len(earlier)]
+    assert stored_rebalances(new_leader)[len(later) :] == earlier
+    assert later
+    assert all(rebalance.reason is not None for rebalance in later)
+    assert {rebalance.leader_url for rebalance in later} == {new_leader.snapshot.leader_url}
+    assert {rebalance.leader_url for rebalance in earlier} == {old_leader.snapshot.leader_url}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_restarted_herder_keeps_rebalances_without_duplicates(seed: int) -> None:
     cluster = create_cluster(2, seed)
-    before = {worker.name: stored_rebalances(worker) for worker in cluster.alive}
+    rebalances_before = {worker.name: stored_rebalances(worker) for worker in cluster.alive}
     for worker in cluster.alive:
         cluster.crash(worker, "herder")
     cluster.settle()
     cluster.advance(5)
     for worker in cluster.alive:
-        after = stored_rebalances(worker)
-        latest = len(after) - len(before[worker.name])  # rebalances that the previous herder did not request
-        assert after[latest:] == before[worker.name]
-        assert len({each.generation for each in after}) == len(after)
-    assert all(before.values())
+        rebalances_after = stored_rebalances(worker)
+        new_count = len(rebalances_after) - len(rebalances_before[worker.name])
+        assert rebalances_after[new_count:] == rebalances_before[worker.name]
+        assert len({rebalance.generation for rebalance in rebalances_after}) == len(rebalances_after)
+    assert all(rebalances_before.values())
 
 
 def test_only_the_last_ten_rebalances_are_kept() -> None:
     cluster = create_cluster(1, 0)
     for _ in range(MAX_REBALANCES):
-        other = cluster.add()
+        worker = cluster.add()
         cluster.settle()
-        cluster.close(other)
+        cluster.close(worker)
         cluster.settle()
-    found = stored_rebalances(cluster.leader)
-    assert len(found) == MAX_REBALANCES == 10
-    assert found[0].generation == cluster.leader.snapshot.generation
-    assert found[0].completed_ms > found[-1].completed_ms
+    rebalances = stored_rebalances(cluster.leader)
+    assert len(rebalances) == MAX_REBALANCES == 10
+    assert rebalances[0].generation == cluster.leader.snapshot.generation
+    assert rebalances[0].completed_ms > rebalances[-1].completed_ms
 
 
 def test_standalone_worker_has_no_rebalances() -> None:

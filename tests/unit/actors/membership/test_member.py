@@ -1,4 +1,4 @@
-"""Membership in a fake group: clusters in one thread and virtual time."""
+"""Tests for membership in a simulated group, whose workers run in one thread and in virtual time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def create_cluster(count: int, seed: int, protocol: ConnectProtocol = SESSIONED,
 def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
     cluster = create_cluster(3, seed, protocol)
     assert len(cluster.broker.members) == 3
-    assert max(cluster.count_jobs()) - min(cluster.count_jobs()) <= 2  # one connector, one task
+    assert (
+        max(cluster.count_jobs()) - min(cluster.count_jobs()) <= 2
+    )  # at most one connector and one task more
     leaders = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     assert [w.url for w in leaders] == [cluster.workers[0].leader_url]
     assert {w.leader_url for w in cluster.workers} == {leaders[0].url}
@@ -48,26 +50,26 @@ def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_joining_worker_receives_its_share_in_two_rounds(seed: int) -> None:
     cluster = create_cluster(2, seed)
-    before, rounds = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
+    jobs_before, generation_before = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
     newcomer = cluster.add()
     cluster.advance(5)
     cluster.settle(10)
-    assert len(newcomer.running) in (2, 3)  # two or three of eight tasks; a connector or none
-    kept = [job for w in cluster.workers[:2] for job in w.running & before[w.name]]
-    assert len(kept) == 10 - len(newcomer.running), "no other instance was reassigned"
-    assert cluster.broker.generation - rounds <= 4
+    assert len(newcomer.running) in (2, 3)  # two tasks, and possibly a connector or a third task
+    kept_jobs = [job for w in cluster.workers[:2] for job in w.running & jobs_before[w.name]]
+    assert len(kept_jobs) == 10 - len(newcomer.running), "no other instance was reassigned"
+    assert cluster.broker.generation - generation_before <= 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
-def test_only_work_of_a_leaving_member_is_reassigned(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
+def test_only_work_of_a_leaving_member_is_reassigned(seed: int, kill: bool) -> None:  # noqa: FBT001 - parametrized
     cluster = create_cluster(3, seed)
-    gone, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    before = {w.name: w.running for w in others}
-    cluster.remove(gone, kill=kill)
-    took_s = cluster.settle(20)
-    assert took_s <= (9 if kill else 3)
-    assert all(before[w.name] <= w.running for w in others)
+    leaver, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    jobs_before = {w.name: w.running for w in others}
+    cluster.remove(leaver, kill=kill)
+    duration_s = cluster.settle(20)
+    assert duration_s <= (9 if kill else 3)
+    assert all(jobs_before[w.name] <= w.running for w in others)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -82,14 +84,14 @@ def test_new_leader_is_elected_when_the_leader_leaves(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
     cluster = create_cluster(3, seed, max_delay_s=30.0)
-    gone, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    lost = gone.running
-    cluster.remove(gone)
+    leaver, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    lost_jobs = leaver.running
+    cluster.remove(leaver)
     cluster.advance(10)
     assert not cluster.is_settled
-    back = cluster.add()
+    newcomer = cluster.add()
     cluster.settle(30)
-    assert back.running == lost
+    assert newcomer.running == lost_jobs
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -111,42 +113,42 @@ def test_members_stop_without_a_coordinator_and_rejoin_with_the_same_id(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_short_coordinator_outage_does_not_stop_work(seed: int) -> None:
     cluster = create_cluster(3, seed)
-    before, rounds = [len(w.deliveries) for w in cluster.workers], cluster.broker.generation
+    delivery_counts, generation = [len(w.deliveries) for w in cluster.workers], cluster.broker.generation
     cluster.broker.stop()
     cluster.advance(2)
     cluster.broker.start()
     cluster.settle(5)
     cluster.advance(10)
-    assert [len(w.deliveries) for w in cluster.workers] == before
-    assert cluster.broker.generation == rounds
+    assert [len(w.deliveries) for w in cluster.workers] == delivery_counts
+    assert cluster.broker.generation == generation
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("max_delay_s", [0.0, 60.0])
 def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: float) -> None:
     cluster = create_cluster(3, seed, max_delay_s=max_delay_s)
-    frozen, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    had, before = frozen.running, {w.name: w.running for w in others}
-    frozen.group.freeze()
+    frozen_worker, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    frozen_jobs, jobs_before = frozen_worker.running, {w.name: w.running for w in others}
+    frozen_worker.group.freeze()
     cluster.advance(15)
     cluster.check()
-    assert frozen.running == had
-    assert frozen.leased_jobs == frozenset()
-    frozen.group.thaw()
+    assert frozen_worker.running == frozen_jobs
+    assert frozen_worker.leased_jobs == frozenset()
+    frozen_worker.group.thaw()
     cluster.settle(20)
     if max_delay_s:
-        assert frozen.running == had, "it has not been reassigned yet"
-        assert {w.name: w.running for w in others} == before
+        assert frozen_worker.running == frozen_jobs, "the work has not been reassigned yet"
+        assert {w.name: w.running for w in others} == jobs_before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_member_with_a_hung_herder_leaves_and_rejoins_afterwards(seed: int) -> None:
     cluster = create_cluster(3, seed)
-    hung = cluster.workers[seed % 3]
-    hung.hung = True
+    worker = cluster.workers[seed % 3]
+    worker.hung = True
     cluster.advance(45)
     assert len(cluster.broker.members) == 2
-    hung.hung = False
+    worker.hung = False
     cluster.advance(10)
     cluster.settle(20)
     assert len(cluster.broker.members) == 3
@@ -157,27 +159,28 @@ def test_member_with_a_hung_herder_leaves_and_rejoins_afterwards(seed: int) -> N
 def test_actor_deaths_do_not_reassign_work(seed: int, protocol: ConnectProtocol) -> None:
     cluster = create_cluster(3, seed, protocol, max_delay_s=60.0)
     members = cluster.broker.members
-    before = {w.name: w.running for w in cluster.workers}
+    jobs_before = {w.name: w.running for w in cluster.workers}
     for worker in cluster.workers:
         worker.crash(worker.herder if cluster.random.random() < 0.5 else worker.address)
         cluster.advance(cluster.random.uniform(0, 2))
     cluster.settle(30)
     assert cluster.broker.members == members
     if protocol is not EAGER:
-        assert {w.name: w.running for w in cluster.workers} == before
+        assert {w.name: w.running for w in cluster.workers} == jobs_before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_group_is_eager_while_an_eager_worker_is_a_member(seed: int) -> None:
     cluster = create_cluster(2, seed, SESSIONED)
     assert {w.deliveries[-1].protocol for w in cluster.workers} == {GroupProtocol.SESSIONED}
-    cluster.watched = False  # the old owner learns of the change when the new one does (docs/compat.md)
-    old = cluster.add(EAGER)
+    # A previous owner learns of the change at the same time as the new owner (docs/compat.md).
+    cluster.checks_ownership = False
+    eager_worker = cluster.add(EAGER)
     cluster.advance(10)
     cluster.settle(20)
     assert {w.deliveries[-1].protocol for w in cluster.workers} == {GroupProtocol.DEFAULT}
-    cluster.watched = True
-    cluster.remove(old)
+    cluster.checks_ownership = True
+    cluster.remove(eager_worker)
     cluster.settle(20)
     assert {w.deliveries[-1].protocol for w in cluster.alive} == {GroupProtocol.SESSIONED}
 
@@ -185,16 +188,16 @@ def test_group_is_eager_while_an_eager_worker_is_a_member(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_worker_with_an_unreadable_config_does_not_delay_others(seed: int) -> None:
     cluster = create_cluster(3, seed, max_delay_s=5.0)
-    blind = cluster.workers[seed % 3]
-    others = [w for w in cluster.workers if w is not blind]
-    blind.blind = True
+    stuck_worker = cluster.workers[seed % 3]
+    others = [w for w in cluster.workers if w is not stuck_worker]
+    stuck_worker.is_reader_stuck = True
     cluster.configure(c3=2)
     cluster.advance(15)
     assert len(cluster.broker.members) == 2
-    wanted = {Job(ConnectorName("c3")), Job(ConnectorName("c3"), 0), Job(ConnectorName("c3"), 1)}
-    assert wanted <= {job for w in others for job in w.running}
-    blind.blind = False
-    cluster.show_config(blind)
+    new_jobs = {Job(ConnectorName("c3")), Job(ConnectorName("c3"), 0), Job(ConnectorName("c3"), 1)}
+    assert new_jobs <= {job for w in others for job in w.running}
+    stuck_worker.is_reader_stuck = False
+    cluster.show_config(stuck_worker)
     cluster.advance(1)
     cluster.settle(30)
     assert len(cluster.broker.members) == 3

@@ -1,4 +1,4 @@
-"""Random histories of a cluster: no instance runs twice at once, and all run within a bounded time."""
+"""Tests that in random histories of a cluster, no instance runs twice at a time, and all run within a bounded time."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from tests.fakes.cluster.group_cluster import Cluster, Worker
 
 SEEDS = range(15)
 STEPS = 25
-ROUNDS = 8
+MAX_ROUNDS = 8
 """Maximum number of generations until a group is stable after the last event."""
 
 
-def trigger_event(cluster: Cluster, choice: random.Random, protocol: ConnectProtocol) -> None:
+def trigger_event(cluster: Cluster, rng: random.Random, protocol: ConnectProtocol) -> None:
     """Trigger one random event."""
     alive = cluster.alive
-    worker: Worker = choice.choice(alive)
-    what = choice.choice(
+    worker: Worker = rng.choice(alive)
+    event = rng.choice(
         ["configure", "configure", "delete", "add", "close", "kill", "crash", "freeze", "outage", "wait"]
     )
-    if what == "configure":
-        cluster.configure(**{f"c{choice.randrange(4)}": choice.randrange(5)})
-    elif what == "delete":
-        cluster.configure(**{f"c{choice.randrange(4)}": -1})
-    elif what == "add" and len(alive) < 5:
+    if event == "configure":
+        cluster.configure(**{f"c{rng.randrange(4)}": rng.randrange(5)})
+    elif event == "delete":
+        cluster.configure(**{f"c{rng.randrange(4)}": -1})
+    elif event == "add" and len(alive) < 5:
         cluster.add(protocol)
-    elif what in ("close", "kill") and len(alive) > 1:
-        cluster.remove(worker, kill=what == "kill")
-    elif what == "crash":
-        worker.crash(choice.choice([worker.herder, worker.address]))
-    elif what == "freeze":
+    elif event in ("close", "kill") and len(alive) > 1:
+        cluster.remove(worker, kill=event == "kill")
+    elif event == "crash":
+        worker.crash(rng.choice([worker.herder, worker.address]))
+    elif event == "freeze":
         worker.group.freeze()
-        advance_time(cluster, choice.uniform(0, 12))
+        advance_time(cluster, rng.uniform(0, 12))
         worker.group.thaw()
-    elif what == "outage":
+    elif event == "outage":
         cluster.broker.stop()
-        advance_time(cluster, choice.uniform(0, 8))
+        advance_time(cluster, rng.uniform(0, 8))
         cluster.broker.start()
-    advance_time(cluster, choice.choice([0.0, 0.05, 0.5, 3.0]))
+    advance_time(cluster, rng.choice([0.0, 0.05, 0.5, 3.0]))
 
 
 def advance_time(cluster: Cluster, seconds: float) -> None:
@@ -58,18 +58,18 @@ def advance_time(cluster: Cluster, seconds: float) -> None:
 def test_random_history_reaches_the_target_state(
     seed: int, max_delay_s: float, protocol: ConnectProtocol
 ) -> None:
-    choice = random.Random(f"{seed} {max_delay_s} {protocol}")  # noqa: S311 - histories, not secrets
+    rng = random.Random(f"{seed} {max_delay_s} {protocol}")  # noqa: S311 - histories, not secrets
     cluster = Cluster(seed, max_delay_s=max_delay_s)
     cluster.add(protocol)
     cluster.configure(c0=3, c1=2)
     for _ in range(STEPS):
-        trigger_event(cluster, choice, protocol)
+        trigger_event(cluster, rng, protocol)
     advance_time(cluster, 12)  # killed members have been removed
-    rounds = cluster.broker.generation
+    generation = cluster.broker.generation
     cluster.settle(40)
     advance_time(cluster, 2 * max_delay_s + 5)
     assert cluster.is_settled
-    assert cluster.broker.generation - rounds <= ROUNDS
-    rounds = cluster.broker.generation
+    assert cluster.broker.generation - generation <= MAX_ROUNDS
+    generation = cluster.broker.generation
     advance_time(cluster, 60)
-    assert cluster.broker.generation == rounds, "a settled group does not rebalance"
+    assert cluster.broker.generation == generation, "a settled group does not rebalance"

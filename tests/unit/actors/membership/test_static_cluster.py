@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) in clusters: the KIP's test plan, fallbacks, and statuses."""
+"""Tests for static assignments (KIP-987) in clusters: the test plan of the KIP, fallbacks, and statuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_cluster(
     protocol: ConnectProtocol = ConnectProtocol.STATIC,
     max_delay_s: float = 0.0,
 ) -> EmbeddedCluster:
-    """Return a settled group, one worker for each of `workers`, with c1 and c2 of two tasks each."""
+    """Return a settled group that runs c1 and c2 with two tasks each; `workers` are the static lists of its workers."""
     cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, max_delay_s=max_delay_s)
     for static in workers:
         cluster.add(static=static)
@@ -42,7 +42,7 @@ def owner_names(cluster: EmbeddedCluster, instance: Instance) -> list[str]:
 
 
 def feed(cluster: EmbeddedCluster, count: int) -> None:
-    """Make every task write `count` more records, and check that all are written once."""
+    """Make every task write `count` more records, and check that no record is lost."""
     for instance in ALL:
         if isinstance(instance, TaskId):
             cluster.feed(instance, count)
@@ -61,9 +61,9 @@ def elected_protocols(cluster: EmbeddedCluster) -> set[GroupProtocol | None]:
 def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
     cluster = create_cluster((), (), seed=seed, protocol=protocol)
     feed(cluster, 10)
-    for old in cluster.alive:  # switch to static assignments by a rolling restart
+    for old_worker in cluster.alive:  # switch to static assignments by a rolling restart
         cluster.add(protocol=ConnectProtocol.STATIC)
-        cluster.close(old)
+        cluster.close(old_worker)
         feed(cluster, 10)
     assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     cluster.protocol = ConnectProtocol.STATIC
@@ -77,16 +77,24 @@ def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
     assert with_task.running == {TaskId(C1, 0)}
     duplicate = cluster.add(static=[C1, TaskId(C1, 0)])
     feed(cluster, 10)
-    assert duplicate.running == set(), "its listed instances already run on workers that list them"
+    assert duplicate.running == set(), "both listed instances already run on other workers that list them"
 
     cluster.close(wildcards[0])
     feed(cluster, 10)
-    rest = [cluster.add(static=[each]) for each in ALL if each not in {C1, TaskId(C1, 0)}]
+    static_workers = [
+        cluster.add(static=[listed_instance])
+        for listed_instance in ALL
+        if listed_instance not in {C1, TaskId(C1, 0)}
+    ]
     feed(cluster, 10)
     assert wildcards[1].running == set()
     cluster.close(wildcards[1])
     feed(cluster, 10)
-    for worker, instance in zip(rest, [each for each in ALL if each not in {C1, TaskId(C1, 0)}], strict=True):
+    for worker, instance in zip(
+        static_workers,
+        [listed_instance for listed_instance in ALL if listed_instance not in {C1, TaskId(C1, 0)}],
+        strict=True,
+    ):
         assert worker.running == {instance}
     cluster.kill(with_connector)
     feed(cluster, 10)
@@ -97,63 +105,63 @@ def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older: ConnectProtocol) -> None:
     cluster = create_cluster((C1,), (TaskId(C1, 0),), (), seed=seed)
-    one, other, wildcard = cluster.alive
-    assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
-    old = cluster.add(protocol=older)
+    first, second, wildcard = cluster.alive
+    assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
+    older_worker = cluster.add(protocol=older)
     cluster.advance(5)
     cluster.settle()
     assert elected_protocols(cluster) == {older.offered[0]}
     sizes = sorted(len(worker.running) for worker in cluster.alive)
     assert sum(sizes) == len(ALL)
     assert sizes[0] >= 1, "every worker receives a share"
-    cluster.close(old)
+    cluster.close(older_worker)
     cluster.advance(5)
     cluster.settle()
     assert elected_protocols(cluster) == {GroupProtocol.STATIC}
-    assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
+    assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
     assert wildcard.running == {*ALL} - {C1, TaskId(C1, 0)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lists_set_before_the_upgrade_move_no_work(seed: int) -> None:
     cluster = create_cluster((), seed=seed, protocol=SESSIONED)
-    [old] = cluster.alive
-    one = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)
-    other = cluster.add(static=[TaskId(C1, 1)], protocol=ConnectProtocol.STATIC)
+    [old_worker] = cluster.alive
+    first = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)
+    second = cluster.add(static=[TaskId(C1, 1)], protocol=ConnectProtocol.STATIC)
     cluster.settle()
-    before = {worker.name: set(worker.running) for worker in cluster.alive}
+    jobs_before = {worker.name: set(worker.running) for worker in cluster.alive}
     cluster.advance(30)
-    assert {worker.name: worker.running for worker in cluster.alive} == before
+    assert {worker.name: worker.running for worker in cluster.alive} == jobs_before
     cluster.add(protocol=ConnectProtocol.STATIC)
-    cluster.close(old)
+    cluster.close(old_worker)
     cluster.settle()
-    assert (one.running, other.running) == ({TaskId(C1, 0)}, {TaskId(C1, 1)})
+    assert (first.running, second.running) == ({TaskId(C1, 0)}, {TaskId(C1, 1)})
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_wildcard_workers_take_over_from_a_static_worker(seed: int) -> None:
     cluster = create_cluster((), (), seed=seed, max_delay_s=60)
-    static = cluster.add(static=[C1, TaskId(C1, 0)])
+    static_worker = cluster.add(static=[C1, TaskId(C1, 0)])
     cluster.settle()
-    assert static.running == {C1, TaskId(C1, 0)}
-    assert cluster.leader is not static, (
+    assert static_worker.running == {C1, TaskId(C1, 0)}
+    assert cluster.leader is not static_worker, (
         "a new leader does not know which jobs were lost, and does not delay, as in Java"
     )
-    cluster.kill(static)
+    cluster.kill(static_worker)
     cluster.advance(30)
-    assert owner_names(cluster, C1) == [], "the worker may return"
+    assert owner_names(cluster, C1) == [], "the work is not reassigned while its worker may return"
     cluster.advance(60)
     cluster.settle()
-    again = cluster.add(static=[C1, TaskId(C1, 0)])
+    returning_worker = cluster.add(static=[C1, TaskId(C1, 0)])
     cluster.settle()
-    assert again.running == {C1, TaskId(C1, 0)}
+    assert returning_worker.running == {C1, TaskId(C1, 0)}
 
 
 def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object, object]]:
     """Return state and trace of a connector and its tasks in `GET /connectors/{c}/status`."""
     status: dict[str, Any] = view.connector_status(worker.snapshot, name)
-    rows = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
-    return {key: (row["state"], row.get("trace")) for key, row in rows.items()}
+    statuses = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
+    return {key: (entry["state"], entry.get("trace")) for key, entry in statuses.items()}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -163,29 +171,29 @@ def test_unassignable_job_is_unassigned_with_a_reason(seed: int, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         cluster.close(wildcard)
         cluster.advance(10)
-    why = (
+    reason = (
         "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
         "of a worker, or start a worker without static assignments."
     )
     assert states(static, C1) == {
         "connector": ("RUNNING", None),
         "0": ("RUNNING", None),
-        "1": ("UNASSIGNED", why.format("task c1-1", "static.tasks")),
+        "1": ("UNASSIGNED", reason.format("task c1-1", "static.tasks")),
     }
     assert states(static, C2)["connector"] == (
         "UNASSIGNED",
-        why.format("connector c2", "static.connectors"),
+        reason.format("connector c2", "static.connectors"),
     )
-    said = [
+    warnings = [
         record.getMessage() for record in caplog.records if "No worker of the group" in record.getMessage()
     ]
-    assert len(said) == 1
-    assert "may run c1-1, c2, c2-0, c2-1: every worker has static assignments" in said[0]
+    assert len(warnings) == 1
+    assert "may run c1-1, c2, c2-0, c2-1: every worker has static assignments" in warnings[0]
 
     cluster.create("c3", {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     cluster.advance(10)
     assert states(static, ConnectorName("c3")) == {
-        "connector": ("UNASSIGNED", why.format("connector c3", "static.connectors"))
+        "connector": ("UNASSIGNED", reason.format("connector c3", "static.connectors"))
     }
     cluster.add()
     cluster.settle()

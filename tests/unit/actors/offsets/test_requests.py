@@ -1,4 +1,4 @@
-"""Offset requests (KIP-875) of a standalone worker, under the seeded scheduler."""
+"""Tests for offset requests (KIP-875) of a standalone worker, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tests.fakes.cluster.offset_requests import (
 )
 
 SEEDS = range(6)
-FAKE_ONLY = "The Connect framework-managed offsets for this connector have been {0} successfully. However, if this \
-connector manages offsets externally, they will need to be manually {0} in the system that the connector uses."
+FRAMEWORK_MANAGED = "The Connect framework-managed offsets for this connector have been {0} successfully. However, if \
+this connector manages offsets externally, they will need to be manually {0} in the system that the connector uses."
 ZOMBIES = (
     "Failed to {0} consumer group offsets for connector x either because its tasks haven't stopped completely \
 yet or the connector was resumed before the request to {0} its offsets could be successfully completed. If the \
@@ -88,12 +88,12 @@ def test_offsets_are_returned_in_any_state(plugin: str, seed: int) -> None:
     worker.fake.feed(T0, 25)
     worker.fake.feed(T1, 5)
     worker.run()
-    both = [pair(plugin, 0, 25), pair(plugin, 1, 5)]
+    expected = [pair(plugin, 0, 25), pair(plugin, 1, 5)]
     for target in (TargetState.PAUSED, TargetState.STOPPED, TargetState.STARTED):
         worker.ask(SetTargetState(name=X, target=target))
-        assert sorted(get_offsets(worker), key=str) == both
+        assert sorted(get_offsets(worker), key=str) == expected
         worker.run()
-        assert sorted(get_offsets(worker), key=str) == both
+        assert sorted(get_offsets(worker), key=str) == expected
 
 
 @pytest.mark.parametrize("message", [GET, alter(pair(FAKE_SOURCE, 0, 1)), RESET])
@@ -118,7 +118,7 @@ def test_modification_requires_the_stopped_state(plugin: str, target: TargetStat
 @pytest.mark.parametrize("seed", SEEDS)
 def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
-    assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FAKE_ONLY.format("altered")
+    assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FRAMEWORK_MANAGED.format("altered")
     assert sorted(get_offsets(worker), key=str) == [pair(plugin, 0, 20), pair(plugin, 1, 3)]
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(20, 25)]
@@ -137,7 +137,7 @@ def test_null_offset_deletes_only_one_partition(plugin: str) -> None:
 def test_repeated_reset_succeeds_and_resume_starts_from_the_beginning(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
     for _ in range(2):
-        assert worker.ask(RESET) == FAKE_ONLY.format("reset")
+        assert worker.ask(RESET) == FRAMEWORK_MANAGED.format("reset")
         assert get_offsets(worker) == []
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(25)]
@@ -158,9 +158,9 @@ def test_offsets_of_a_connector_created_stopped_can_be_altered(plugin: str, seed
 @BOTH
 def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
     worker = create_stopped(plugin, more={"fake.offsets": "managed"})
-    done = "The offsets for this connector have been {} successfully"
-    assert worker.ask(alter(pair(plugin, 0, 1))) == done.format("altered")
-    assert worker.ask(RESET) == done.format("reset")
+    success_text = "The offsets for this connector have been {} successfully"
+    assert worker.ask(alter(pair(plugin, 0, 1))) == success_text.format("altered")
+    assert worker.ask(RESET) == success_text.format("reset")
 
 
 @BOTH
@@ -208,14 +208,14 @@ class _ZombieEngine(FakeEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: list[FakeRun] = []
+        self.zombies: list[FakeRun] = []
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
         return _ZombieRun(self, spec, position, report)
 
     def release(self) -> None:
-        for run in self.held:
+        for run in self.zombies:
             FakeRun.stop(run)
 
 
@@ -223,7 +223,7 @@ class _ZombieRun(FakeRun):
     @override
     def stop(self) -> None:
         assert isinstance(self._engine, _ZombieEngine)
-        self._engine.held.append(self)
+        self._engine.zombies.append(self)
 
     @override
     def cancel(self) -> None:
@@ -251,12 +251,12 @@ def test_standalone_modification_waits_for_stopping_tasks(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
-    answer = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 7)))
+    future = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 7)))
     worker.advance(1)
-    assert not answer.done()
+    assert not future.done()
     engine.release()
     worker.run()
-    assert answer.result() == FAKE_ONLY.format("altered")
+    assert future.result() == FRAMEWORK_MANAGED.format("altered")
     assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 7)]
 
 
@@ -266,10 +266,10 @@ def test_waiting_requests_are_rechecked(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
-    answer = worker.assembly.herder.question(RESET)
+    future = worker.assembly.herder.question(RESET)
     worker.run()
     worker.ask(SetTargetState(name=X, target=TargetState.STARTED))
     engine.release()
     worker.run()
     with pytest.raises(BadRequest, match="must be in the STOPPED state"):
-        answer.result()
+        future.result()

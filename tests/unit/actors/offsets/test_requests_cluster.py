@@ -1,4 +1,4 @@
-"""Offsets in a cluster, under the seeded scheduler: KIP-875."""
+"""Tests for offset requests (KIP-875) in a cluster, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def cluster_with_idle_leader(seed: int) -> EmbeddedCluster:
 
 
 def record_running_tasks(cluster: EmbeddedCluster) -> list[list[str]]:
-    """Return a list that records the workers that run the task of x whenever offsets are stored or read."""
-    seen: list[list[str]] = []
+    """Return a list of the workers that run the task of x; an entry is added whenever offsets are stored or read."""
+    owners: list[list[str]] = []
 
-    def note(_: str) -> None:
-        seen.append([worker.name for worker in cluster.alive if T0 in worker.engine.running])
+    def record_owners(_: str) -> None:
+        owners.append([worker.name for worker in cluster.alive if T0 in worker.engine.running])
 
-    cluster.offsets.fault = note
-    return seen
+    cluster.offsets.fault = record_owners
+    return owners
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,27 +117,27 @@ def test_modification_waits_for_stopping_tasks_of_other_workers(
 ) -> None:
     cluster = cluster_with_idle_leader(seed)
     cluster.request(STOP)
-    seen = record_running_tasks(cluster)
+    owners = record_running_tasks(cluster)
     cluster.request(message)
-    assert seen
-    assert [each for each in seen if each] == []
+    assert owners
+    assert [names for names in owners if names] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_with_offsets_waits_for_stopping_previous_tasks(seed: int) -> None:
     cluster = cluster_with_idle_leader(seed)
     cluster.request(DeleteConnector(name=X))
-    seen = record_running_tasks(cluster)
+    owners = record_running_tasks(cluster)
     cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=TO_7.offsets))
-    assert seen
-    assert [each for each in seen if each] == []
+    assert owners
+    assert [names for names in owners if names] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> None:
     cluster = cluster_with_connector(seed, SOURCE)
     cluster.ask(cluster.leader, STOP)
-    assert cluster.leader.engine.running, "its tasks stop slowly"
+    assert cluster.leader.engine.running, "the tasks of x stop slowly"
     for message in (TO_7, RESET):
         with pytest.raises(RetryableConflict) as caught:
             cluster.ask(cluster.leader, message)
@@ -154,9 +154,9 @@ def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOf
     cluster.request(STOP)
     cluster.settle()
     leader = cluster.leader
-    before = leader.snapshot.config.offset
+    read_offset = leader.snapshot.config.offset
     cluster.config_log.append([Entry(*encode(TargetStateRecord(X, TargetState.STARTED)))])
-    assert leader.snapshot.config.offset == before, "the leader has not read that status"
+    assert leader.snapshot.config.offset == read_offset, "the leader has not read that status"
     with pytest.raises(BadRequest, match="Connectors must be in the STOPPED state"):
         cluster.ask(leader, message)
 
@@ -215,10 +215,10 @@ def test_exactly_once_source_is_fenced_before_a_modification(
     cluster = cluster_with_older_tasks(seed, SOURCE)
     stored_when_fenced: list[object] = []
     cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
-    before = dict(cluster.offsets.load(X))
+    offsets_before = dict(cluster.offsets.load(X))
     cluster.request(message)
-    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], before)]
-    assert dict(cluster.offsets.load(X)) != before
+    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
+    assert dict(cluster.offsets.load(X)) != offsets_before
     cluster.request(message)
     assert len(stored_when_fenced) == 1, "the producers are already fenced"
 
@@ -226,7 +226,7 @@ def test_exactly_once_source_is_fenced_before_a_modification(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_failed_fencing_prevents_a_modification(seed: int) -> None:
     cluster = cluster_with_older_tasks(seed, SOURCE)
-    before = dict(cluster.offsets.load(X))
+    offsets_before = dict(cluster.offsets.load(X))
 
     def refuse(_: object) -> None:
         raise StoreError("not allowed")
@@ -236,7 +236,7 @@ def test_failed_fencing_prevents_a_modification(seed: int) -> None:
     with pytest.raises(KraalError, match=text) as caught:
         cluster.request(TO_7)
     assert caught.value.status == 500
-    assert dict(cluster.offsets.load(X)) == before
+    assert dict(cluster.offsets.load(X)) == offsets_before
 
 
 CREATE = CreateConnector(
@@ -258,18 +258,18 @@ def test_creation_with_offsets_fences_previous_tasks_first(seed: int) -> None:
     cluster = cluster_with_previous_tasks(seed)
     stored_when_fenced: list[object] = []
     cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
-    before = dict(cluster.offsets.load(X))
-    assert before
+    offsets_before = dict(cluster.offsets.load(X))
+    assert offsets_before
     cluster.request(CREATE)
     cluster.settle()
-    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], before)]
+    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
     assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
     cluster = cluster_with_previous_tasks(seed)
-    before = dict(cluster.offsets.load(X))
+    offsets_before = dict(cluster.offsets.load(X))
 
     def refuse(_: object) -> None:
         raise StoreError("not allowed")
@@ -280,7 +280,7 @@ def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
         with pytest.raises(KraalError, match=text) as caught:
             cluster.request(CREATE)
         assert caught.value.status == 500
-    assert dict(cluster.offsets.load(X)) == before
+    assert dict(cluster.offsets.load(X)) == offsets_before
     assert X not in cluster.leader.snapshot.config.connectors
     cluster.on_fence = lambda _: None
     cluster.request(CREATE)
@@ -293,19 +293,19 @@ def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
 def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: str) -> None:
     cluster = cluster_with_previous_tasks(seed)
     leader = cluster.leader
-    fencer = leader._host.address("fencer")  # noqa: SLF001 - which no test can freeze otherwise
+    fencer = leader._host.address("fencer")  # noqa: SLF001 - to freeze it
     cluster.scheduler.freeze(fencer)
-    if actor == "fencer":  # before the leader receives the request
+    if actor == "fencer":  # the fencer dies before the leader receives the request
         cluster.crash(leader, actor)
-    under_way = leader.assembly.herder.question(CREATE)
+    creation = leader.assembly.herder.question(CREATE)
     cluster.scheduler.advance(3)
-    assert not under_way.done()
+    assert not creation.done()
     if actor == "herder":
         cluster.crash(leader, actor)
     cluster.scheduler.advance(0.5)
     cluster.scheduler.freeze(fencer, frozen=False)
-    cluster.run_until(under_way.done, timeout_s=10)
-    assert under_way.exception() is not None
+    cluster.run_until(creation.done, timeout_s=10)
+    assert creation.exception() is not None
     cluster.request(CREATE)
     cluster.settle()
     assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
@@ -314,19 +314,19 @@ def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: st
 @pytest.mark.parametrize("seed", SEEDS)
 def test_connector_created_during_fencing_keeps_its_offsets(seed: int) -> None:
     cluster = cluster_with_previous_tasks(seed)
-    before = dict(cluster.offsets.load(X))
-    other = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE, "name": X})))]
+    offsets_before = dict(cluster.offsets.load(X))
+    config_entries = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE, "name": X})))]
     leader = cluster.leader
     fencer = leader._host.address("fencer")  # noqa: SLF001 - as above
     cluster.scheduler.freeze(fencer)
-    under_way = leader.assembly.herder.question(CREATE)
+    creation = leader.assembly.herder.question(CREATE)
     cluster.scheduler.advance(1)
-    cluster.config_log.append(other)
+    cluster.config_log.append(config_entries)
     cluster.scheduler.advance(1)
     cluster.scheduler.freeze(fencer, frozen=False)
-    cluster.run_until(under_way.done, timeout_s=10)
-    assert isinstance(under_way.exception(), AlreadyExists)
-    assert dict(cluster.offsets.load(X)) == before
+    cluster.run_until(creation.done, timeout_s=10)
+    assert isinstance(creation.exception(), AlreadyExists)
+    assert dict(cluster.offsets.load(X)) == offsets_before
 
 
 def test_creation_fences_no_tasks_without_exactly_once_support() -> None:
@@ -359,7 +359,9 @@ def test_sinks_are_not_fenced() -> None:
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_initial_offsets_of_exactly_once_sources_are_stored(seed: int, config: dict[str, str | None]) -> None:
+def test_initial_offsets_are_stored_only_if_the_creation_succeeds(
+    seed: int, config: dict[str, str | None]
+) -> None:
     cluster = EmbeddedCluster(3, seed=seed, transactional=True)
     cluster.settle()
     alter = TO_7 if config is SOURCE else SINK_TO_7

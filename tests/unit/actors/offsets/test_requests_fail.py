@@ -1,4 +1,4 @@
-"""Offset requests (KIP-875) with failures, deaths and hangs, under the seeded scheduler."""
+"""Tests for offset requests (KIP-875) with failures, actor deaths and hangs, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SEEDS = range(6)
 
 
 def fail_on(operation: str) -> Callable[[str], None]:
-    def fault(asked: str) -> None:
-        if asked == operation:
+    def fault(current: str) -> None:
+        if current == operation:
             raise StoreError("no broker is available")
 
     return fault
@@ -71,20 +71,20 @@ def test_kafka_failure_returns_500(operation: str, message: Message, text: str) 
 
 def test_altering_offsets_of_a_missing_topic_fails() -> None:
     partition: dict[str, Json] = {"kafka_topic": "gone", "kafka_partition": 0}
-    failed = (500, "Failed to alter consumer group offsets for connector x")
-    assert request_error(create_stopped(FAKE_SINK), alter((partition, {"kafka_offset": 1}))) == failed
+    expected = (500, "Failed to alter consumer group offsets for connector x")
+    assert request_error(create_stopped(FAKE_SINK), alter((partition, {"kafka_offset": 1}))) == expected
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["offset service", "offsets", "config reader"])
 def test_request_is_retried_or_fails_after_an_actor_death(actor: str, seed: int) -> None:
     worker = create_stopped(FAKE_SOURCE, seed=seed)
-    answer = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 3)))
+    future = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 3)))
     for _ in range(seed):
         worker.scheduler.step()
     worker.crash(actor)
     worker.advance(95)
-    error = answer.exception(0)
+    error = future.exception(0)
     if error is not None:
         expected = {"offset service": ActorDied, "offsets": KraalError}
         assert type(error) is expected[actor], error
@@ -92,23 +92,23 @@ def test_request_is_retried_or_fails_after_an_actor_death(actor: str, seed: int)
     assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 4)]
 
 
-UNREAD = (
+READ_TIMEOUT = (
     "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source "
     "connector x"
 )
 
 
 @pytest.mark.parametrize(
-    ("message", "text"), [(GET, "Failed to retrieve offsets for source connector x"), (RESET, UNREAD)]
+    ("message", "text"), [(GET, "Failed to retrieve offsets for source connector x"), (RESET, READ_TIMEOUT)]
 )
 def test_hanging_keeper_fails_a_request_after_90_s(message: Message, text: str) -> None:
     worker = create_stopped(FAKE_SOURCE)
     freeze(worker, "offsets")
-    answer = worker.assembly.herder.question(message)
+    future = worker.assembly.herder.question(message)
     worker.advance(89)
-    assert not answer.done()
+    assert not future.done()
     worker.advance(2)
-    assert str(answer.exception(0)) == text
+    assert str(future.exception(0)) == text
 
 
 def test_slow_offset_write_times_out() -> None:
@@ -119,20 +119,20 @@ def test_slow_offset_write_times_out() -> None:
             freeze(worker, "offsets")
 
     store.fault = fault
-    answer = worker.assembly.herder.question(RESET)
+    future = worker.assembly.herder.question(RESET)
     worker.advance(91)
-    assert str(answer.exception(0)) == "Timed out while attempting to modify offsets for source connector x"
+    assert str(future.exception(0)) == "Timed out while attempting to modify offsets for source connector x"
 
 
 @BOTH
 def test_slow_plugin_validation_times_out(plugin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = create_stopped(plugin)
 
-    def slow(*_: object) -> bool:
+    def validate_slowly(*_: object) -> bool:
         worker.scheduler.clock.advance_to(worker.scheduler.clock.now() + 91)
         return True
 
-    monkeypatch.setattr(FakeSourceConnector, "_validate_offsets", slow)
+    monkeypatch.setattr(FakeSourceConnector, "_validate_offsets", validate_slowly)
     kind = "sink" if plugin == FAKE_SINK else "source"
     text = f"Timed out while calling the 'alterOffsets' method for {kind} connector x"
     assert request_error(worker, RESET) == (500, text)
@@ -142,13 +142,13 @@ def test_slow_plugin_validation_times_out(plugin: str, monkeypatch: pytest.Monke
 def test_hanging_requests_are_limited_and_all_complete() -> None:
     worker = create_stopped(FAKE_SOURCE)
     freeze(worker, "offsets")
-    answers = [worker.assembly.herder.question(GET) for _ in range(3 * MAX_CONCURRENT_REQUESTS)]
+    futures = [worker.assembly.herder.question(GET) for _ in range(3 * MAX_CONCURRENT_REQUESTS)]
     worker.run()
-    errands = [a for a in worker.scheduler.addresses() if a.name.startswith("offsets of ")]
-    assert len(errands) == MAX_CONCURRENT_REQUESTS
+    request_actors = [a for a in worker.scheduler.addresses() if a.name.startswith("offsets of ")]
+    assert len(request_actors) == MAX_CONCURRENT_REQUESTS
     freeze(worker, "offsets", frozen=False)
     worker.run()
-    assert [list(answer.result()) for answer in answers] == [[pair(FAKE_SOURCE, 0, 25)]] * len(answers)
+    assert [list(future.result()) for future in futures] == [[pair(FAKE_SOURCE, 0, 25)]] * len(futures)
     assert not [a for a in worker.scheduler.addresses() if a.name.startswith("offsets of ")]
 
 

@@ -1,4 +1,4 @@
-"""The offset keeper: leases and batching."""
+"""Tests for the leases and the batching of the offset keeper."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     """A suspended worker with a pending store must not overwrite the next owner's offsets."""
     store = MemoryOffsets()
     replies: list[object] = []
-    asker = Address("asker")
+    requester = Address("requester")
 
     def record(message: object) -> bool:
         replies.append(message)
         return True
 
-    asker.bind(record)
+    requester.bind(record)
     keeper = OffsetKeeper(address=Address("offsets"), store=store, clock=Scheduler().clock)
     lease = [True]
     keeper.receive(
         StoreOffsets(
-            connector=NAME, offsets={ONE: {"at": 4}}, reply_to=asker, token=1, lease=lambda: lease[0]
+            connector=NAME, offsets={ONE: {"at": 4}}, reply_to=requester, token=1, lease=lambda: lease[0]
         )
     )
-    keeper.receive(StoreOffsets(connector=NAME, offsets={TWO: {"at": 5}}, reply_to=asker, token=2))
+    keeper.receive(StoreOffsets(connector=NAME, offsets={TWO: {"at": 5}}, reply_to=requester, token=2))
     lease[0] = False
     keeper.receive(FlushOffsets())
     assert store.load(NAME) == {TWO: {"at": 5}}
-    refused, stored = replies
-    assert isinstance(refused, OffsetsFailed)
-    assert (refused.token, str(refused.error)) == (1, "this worker's lease has expired")
-    assert stored == OffsetsStored(token=2)
+    failure, success = replies
+    assert isinstance(failure, OffsetsFailed)
+    assert (failure.token, str(failure.error)) == (1, "this worker's lease has expired")
+    assert success == OffsetsStored(token=2)
 
 
 def test_offsets_received_soon_after_a_write_are_batched() -> None:
@@ -55,7 +55,7 @@ def test_offsets_received_soon_after_a_write_are_batched() -> None:
             writes.append(sum(map(len, changes.values())))
             super().store(changes)
 
-    address, asker = Address("offsets"), Address("asker")
+    address, requester = Address("offsets"), Address("requester")
     scheduler.spawn(
         address,
         lambda: OffsetKeeper(
@@ -69,7 +69,9 @@ def test_offsets_received_soon_after_a_write_are_batched() -> None:
 
     def send(task: int) -> None:
         partition = SourcePartition.of({"task": task})
-        address.tell(StoreOffsets(connector=NAME, offsets={partition: {"at": 1}}, reply_to=asker, token=task))
+        address.tell(
+            StoreOffsets(connector=NAME, offsets={partition: {"at": 1}}, reply_to=requester, token=task)
+        )
 
     send(0)
     scheduler.run()

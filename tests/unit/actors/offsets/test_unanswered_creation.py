@@ -1,4 +1,4 @@
-"""Creation with initial offsets when the broker does not acknowledge the written config."""
+"""Tests for a creation with initial offsets if the broker does not acknowledge the written config."""
 
 from __future__ import annotations
 

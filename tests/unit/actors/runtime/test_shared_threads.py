@@ -1,4 +1,4 @@
-"""Actors on shared threads: message order, fairness, blocking plugin code, deaths and stops."""
+"""Tests for actors on shared threads: message order, fairness, blocking plugin code, deaths and stops."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class Subject(Ask[str]):
 
 @dataclass
 class NumberRecorder:
-    """Records numbers; fails if two threads run it at once."""
+    """An actor that records numbers, and fails if two threads run it at once."""
 
     numbers: list[int] = field(default_factory=list)
-    inside: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     blocked: threading.Event = field(default_factory=threading.Event)
 
     def receive(self, message: object) -> object:
-        assert self.inside.acquire(blocking=False), "two threads handle messages of one actor"
+        assert self.lock.acquire(blocking=False), "two threads handle messages of one actor"
         try:
             return self._handle(message)
         finally:
-            self.inside.release()
+            self.lock.release()
 
     def _handle(self, message: object) -> object:
         match message:
@@ -79,9 +79,9 @@ class NumberRecorder:
 
 @pytest.fixture
 def system() -> Iterator[ThreadSystem]:
-    made = ThreadSystem()
-    yield made
-    assert made.close(5) == []
+    thread_system = ThreadSystem()
+    yield thread_system
+    assert thread_system.close(5) == []
     assert not pykka.ActorRegistry.get_all(), "no test leaks an actor"
 
 
@@ -96,7 +96,7 @@ def threads() -> list[threading.Thread]:
 
 
 def wait_for_thread_count(count: int) -> None:
-    """Wait until unneeded threads have exited."""
+    """Wait until at most `count` shared threads are running."""
     deadline = time.monotonic() + 10
     while len(threads()) > count:
         assert time.monotonic() < deadline, threads()
@@ -122,7 +122,7 @@ def test_shared_threads_handle_messages_of_many_actors_in_order(system: ThreadSy
 
 def test_busy_actor_yields_to_other_actors() -> None:
     order: list[str] = []
-    done, begun = threading.Event(), threading.Semaphore(0)
+    done, handled_messages = threading.Event(), threading.Semaphore(0)
 
     class Recorder:
         def __init__(self, name: str) -> None:
@@ -130,7 +130,7 @@ def test_busy_actor_yields_to_other_actors() -> None:
 
         def receive(self, message: object) -> None:
             order.append(self.name)
-            begun.release()
+            handled_messages.release()
             if self.name == "quiet" and isinstance(message, Number):
                 done.set()
 
@@ -143,7 +143,7 @@ def test_busy_actor_yields_to_other_actors() -> None:
 
     for address in (busy, quiet):
         system.spawn(address, partial(Recorder, address.name), lambda _: None, shares_thread=True)
-        assert begun.acquire(timeout=10)
+        assert handled_messages.acquire(timeout=10)
     wait_for_thread_count(1)
     order.clear()
     pool.submit(wait)
@@ -165,10 +165,10 @@ def test_blocking_plugin_code_does_not_delay_other_actors(system: ThreadSystem) 
             address, recorder = create_shared_actor(system, f"connector {number}")
             address.tell(Block(release))
             assert recorder.blocked.wait(10)
-        others = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
-        for address in others:
+        other_actors = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
+        for address in other_actors:
             address.tell(Number(1))
-        assert all(ask(address, Numbers(), timeout_s=10) == [1] for address in others)
+        assert all(ask(address, Numbers(), timeout_s=10) == [1] for address in other_actors)
     wait_for_thread_count(SIZE)
 
 
@@ -203,13 +203,13 @@ def test_stop_handles_earlier_messages_first(system: ThreadSystem) -> None:
 
 
 def test_raising_turn_does_not_stop_the_thread(caplog: pytest.LogCaptureFixture) -> None:
-    pool, after = SharedThreads(1), threading.Event()
+    pool, next_turn = SharedThreads(1), threading.Event()
 
     def fail() -> None:
         raise SystemExit(1)
 
     pool.submit(fail)
-    pool.submit(after.set)
-    assert after.wait(10)
+    pool.submit(next_turn.set)
+    assert next_turn.wait(10)
     assert "Uncaught exception in an actor" in caplog.text
     pool.close()

@@ -1,4 +1,4 @@
-"""Addresses, the real clock and real actor threads, beyond what pykka provides."""
+"""Tests for addresses, the thread clock and actor threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraal.core.errors import ActorDied, BadRequest, TimedOut
 
 @dataclass(frozen=True)
 class Echo(Ask[str]):
-    """Return its text, or raise for `refuse`."""
+    """Return `text`, or raise BadRequest if it is `refuse`."""
 
     text: str
 
@@ -40,11 +40,11 @@ class Note(Tell):
 
 @dataclass
 class Scribe:
-    """Records texts; replies to Later at the next Note."""
+    """An actor that records texts, and replies to Later at the next Note."""
 
     notes: list[str] = field(default_factory=list)
-    noted: threading.Event = field(default_factory=threading.Event)
-    owed: Reply[str] | None = None
+    note_received: threading.Event = field(default_factory=threading.Event)
+    deferred_reply: Reply[str] | None = None
 
     def receive(self, message: object) -> object:
         match message:
@@ -53,13 +53,13 @@ class Scribe:
             case Echo(text):
                 return text
             case Later():
-                self.owed = Reply()
-                return self.owed
+                self.deferred_reply = Reply()
+                return self.deferred_reply
             case Note(text):
                 self.notes.append(text)
-                self.noted.set()
-                if self.owed is not None:
-                    self.owed.set(text)
+                self.note_received.set()
+                if self.deferred_reply is not None:
+                    self.deferred_reply.set(text)
             case Begin():
                 self.notes.append("begin")
             case _:
@@ -69,26 +69,26 @@ class Scribe:
 
 @pytest.fixture
 def system() -> Iterator[ThreadSystem]:
-    made = ThreadSystem()
-    yield made
-    assert made.close(5) == []
+    thread_system = ThreadSystem()
+    yield thread_system
+    assert thread_system.close(5) == []
     assert not pykka.ActorRegistry.get_all(), "no test leaks an actor"
 
 
 @pytest.fixture
 def clock() -> Iterator[ThreadClock]:
-    made = ThreadClock()
-    yield made
-    made.close()
+    thread_clock = ThreadClock()
+    yield thread_clock
+    thread_clock.close()
 
 
 @pytest.fixture
 def scribe(system: ThreadSystem) -> tuple[Address, Scribe]:
-    address, behaviour = Address("scribe"), Scribe()
+    address, actor = Address("scribe"), Scribe()
     address.tell(Note("early"))
-    system.spawn(address, lambda: behaviour, lambda _: None)
-    assert behaviour.noted.wait(5)
-    return address, behaviour
+    system.spawn(address, lambda: actor, lambda _: None)
+    assert actor.note_received.wait(5)
+    return address, actor
 
 
 def test_early_messages_are_delivered_after_begin(
@@ -132,9 +132,9 @@ def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
 ) -> None:
     supervisor, address = Address("supervisor"), Address("scribe")
     lives: list[Scribe] = []
-    again = threading.Event()
+    restarted = threading.Event()
 
-    def make() -> Scribe:
+    def create_scribe() -> Scribe:
         lives.append(Scribe())
         return lives[-1]
 
@@ -145,13 +145,18 @@ def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
         lambda _: None,
     )
     supervisor.tell(
-        Supervise(address=address, factory=make, on_budget_exhausted=lambda _: None, on_restart=again.set)
+        Supervise(
+            address=address,
+            factory=create_scribe,
+            on_budget_exhausted=lambda _: None,
+            on_restart=restarted.set,
+        )
     )
-    waiting = address.question(Later())
+    request = address.question(Later())
     address.tell(Crash("lightning"))
     with pytest.raises(ActorDied, match="lightning"):
-        waiting.result(5)
-    assert again.wait(5)
+        request.result(5)
+    assert restarted.wait(5)
     assert ask(address, Echo("back"), timeout_s=5) == "back"
     assert len(lives) == 2
     assert ask(supervisor, ListActors(), timeout_s=5) == {"scribe": 1}
@@ -168,16 +173,16 @@ def test_restart_budget_backs_off_until_exhausted() -> None:
 def test_clock_sends_messages_in_time_order_except_cancelled_ones(
     system: ThreadSystem, clock: ThreadClock
 ) -> None:
-    address, behaviour = Address("scribe"), Scribe()
-    system.spawn(address, lambda: behaviour, lambda _: None)
+    address, actor = Address("scribe"), Scribe()
+    system.spawn(address, lambda: actor, lambda _: None)
     clock.after(0.05, address, Note("second"))
     clock.after(0.01, address, Note("first"))
     clock.after(0.03, address, Note("never")).cancel()
-    behaviour.owed = Reply()
-    while "second" not in behaviour.notes:
-        behaviour.noted.wait(5)
-        behaviour.noted.clear()
-    assert behaviour.notes == ["begin", "first", "second"]
+    actor.deferred_reply = Reply()
+    while "second" not in actor.notes:
+        actor.note_received.wait(5)
+        actor.note_received.clear()
+    assert actor.notes == ["begin", "first", "second"]
 
 
 def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadSystem) -> None:
@@ -191,34 +196,34 @@ def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadS
 
 
 def test_death_does_not_remove_the_restarted_actor(system: ThreadSystem) -> None:
-    address, again = Address("scribe"), threading.Event()
+    address, restarted = Address("scribe"), threading.Event()
 
     def restart(error: BaseException) -> None:
         del error
         system.spawn(address, Scribe, lambda _: None)
-        again.set()
+        restarted.set()
 
     system.spawn(address, Scribe, restart)
     address.tell(Crash("lightning"))
-    assert again.wait(5)
+    assert restarted.wait(5)
     assert ask(address, Echo("back"), timeout_s=5) == "back"
     assert list(system.mailboxes()) == ["scribe"]
 
 
 def test_messages_are_queued_until_a_starting_actor_is_bound() -> None:
-    address, got = Address("scribe"), list[object]()
+    address, messages = Address("scribe"), list[object]()
     address.bind(lambda _: False)  # a dead actor
     address.tell(Note("lost"))
     address.hold()
     address.tell(Note("first"))
-    asked = address.question(Echo("second"))
+    future = address.question(Echo("second"))
 
     def deliver(message: object) -> bool:
-        got.append(message)
+        messages.append(message)
         return True
 
     address.bind(deliver)
     address.tell(Note("third"))
-    assert not asked.done()
-    assert [type(each).__name__ for each in got] == ["Note", "Question", "Note"]
-    assert got[0] == Note("first")
+    assert not future.done()
+    assert [type(message).__name__ for message in messages] == ["Note", "Question", "Note"]
+    assert messages[0] == Note("first")

@@ -1,4 +1,4 @@
-"""Connectors and connector files for the tests of several commands."""
+"""Fixtures with connectors and connector files for the tests of several commands."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HOST = "127.0.0.1:8083"
 TRACE = "java.io.IOException: disk full\n\tat a.b(C.java:1)\n"
 
 
-CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+MUTATING_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 
-def flat(name: str, **more: str) -> str:
-    return json.dumps({"name": name, "connector.class": FAKE_SOURCE, **more})
+def flat(name: str, **extra_config: str) -> str:
+    return json.dumps({"name": name, "connector.class": FAKE_SOURCE, **extra_config})
 
 
 def create_request(name: str, state: str) -> str:
@@ -29,7 +29,7 @@ def create_request(name: str, state: str) -> str:
 
 
 @pytest.fixture
-def two(worker: Connect) -> Connect:
+def populated_worker(worker: Connect) -> Connect:
     worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "2", "my.password": "hunter2"})
     worker.create("archive", {"connector.class": FAKE_SINK, "topics": "orders"})
     worker.fail("orders", 1, TRACE)
@@ -37,7 +37,7 @@ def two(worker: Connect) -> Connect:
 
 
 @pytest.fixture
-def orders(worker: Connect) -> Connect:
+def worker_with_orders(worker: Connect) -> Connect:
     worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     worker.create("other", {"connector.class": FAKE_SOURCE})
     return worker

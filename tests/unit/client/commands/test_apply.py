@@ -1,4 +1,4 @@
-"""`kraal apply`."""
+"""Tests for `kraal apply`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
-from tests.unit.client.commands.conftest import CHANGING, create_request, flat
+from tests.unit.client.commands.conftest import MUTATING_METHODS, create_request, flat
 from tests.unit.client.conftest import Files, Kraal
 
 
@@ -18,10 +18,10 @@ def test_apply_creates_and_reconfigures_only_changed_connectors(
     assert worker.config("a") == {"name": "a", "connector.class": FAKE_SOURCE, "tasks.max": "2"}
     worker.seen.clear()
     assert kraal.out("apply", "-f", folder) == "a unchanged\nb unchanged\nc unchanged\n"
-    assert worker.requests(*CHANGING) == []
+    assert worker.requests(*MUTATING_METHODS) == []
     write("connectors/b.json", flat("b", **{"tasks.max": "3"}))
     assert kraal.out("apply", "-f", folder) == "a unchanged\nb configured\nc unchanged\n"
-    assert worker.requests(*CHANGING) == ["PUT /connectors/b/config"]
+    assert worker.requests(*MUTATING_METHODS) == ["PUT /connectors/b/config"]
     assert worker.states("b") == ["RUNNING"] * 4
 
 
@@ -48,19 +48,21 @@ def test_apply_reconfigures_a_concurrently_created_connector(
 ) -> None:
     worker.refuse("POST", "/connectors", 409, "Connector a already exists")
     assert kraal.out("apply", "-f", write("a.json", create_request("a", "PAUSED"))) == "a configured\n"
-    assert worker.requests(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
+    assert worker.requests(*MUTATING_METHODS) == ["POST /connectors", "PUT /connectors/a/config"]
 
 
-def test_rejected_connector_does_not_stop_the_others(
+def test_rejected_connector_does_not_stop_other_connectors(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
-    bad = write("connectors/a.yaml", "name: a\nconnector.class: Unknown\n")
-    worse = write("connectors/b.json", "{")
+    rejected_file = write("connectors/a.yaml", "name: a\nconnector.class: Unknown\n")
+    malformed_file = write("connectors/b.json", "{")
     result = kraal("apply", "-f", folder)
     assert (result.exit_code, result.stdout, worker.names) == (1, "c created\n", ["c"])
     lines = result.stderr.splitlines()
-    assert [line.split("'")[1] for line in lines[:1]] == [worse]
-    assert lines[1].startswith(f"Error: {bad}: a: {worker.url} returned 400: Failed to find any class")
+    assert [line.split("'")[1] for line in lines[:1]] == [malformed_file]
+    assert lines[1].startswith(
+        f"Error: {rejected_file}: a: {worker.url} returned 400: Failed to find any class"
+    )
     [hint] = lines[2:]
     assert hint.startswith("Hint: `kraal plugins` lists")
 
@@ -93,7 +95,7 @@ def test_dry_run_validates_on_the_worker_without_changes(
         f"Error: {path}: c: Invalid value 0 for configuration tasks.max: Value must be at least 1\n"
     )
     assert worker.names == ["b", "old"]
-    assert {each.split("/")[-1] for each in worker.requests(*CHANGING)} == {"validate"}
+    assert {request.split("/")[-1] for request in worker.requests(*MUTATING_METHODS)} == {"validate"}
 
 
 def test_config_without_a_class_is_rejected_before_sending(
@@ -101,7 +103,7 @@ def test_config_without_a_class_is_rejected_before_sending(
 ) -> None:
     line = kraal.error("apply", "--dry-run", "-f", write("a.json", '{"name": "a"}'))
     assert 'Missing required configuration "connector.class"' in line
-    assert worker.requests(*CHANGING) == []
+    assert worker.requests(*MUTATING_METHODS) == []
 
 
 def test_apply_deletes_connectors_only_with_prune(
@@ -110,11 +112,11 @@ def test_apply_deletes_connectors_only_with_prune(
     worker.create("old", {"connector.class": FAKE_SOURCE})
     kraal.out("apply", "-f", folder)
     assert worker.names == ["a", "b", "c", "old"]
-    broken = write("connectors/d.json", "{")
+    malformed_file = write("connectors/d.json", "{")
     result = kraal("apply", "-f", folder, "--prune")
     assert (result.exit_code, worker.names) == (1, ["a", "b", "c", "old"])
     assert "skipping --prune" in result.stderr
-    Path(broken).unlink()
+    Path(malformed_file).unlink()
     assert (
         kraal.out("apply", "-f", folder, "--prune") == "a unchanged\nb unchanged\nc unchanged\nold deleted\n"
     )
@@ -132,7 +134,7 @@ def test_results_are_printed_as_data(kraal: Kraal, folder: str, write: Files) ->
     write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
     result = kraal("apply", "-f", folder, "-o", "json")
     results = json.loads(result.stdout)
-    assert [(each["name"], each["action"]) for each in results] == [
+    assert [(row["name"], row["action"]) for row in results] == [
         ("a", "created"),
         ("b", "failed"),
         ("c", "created"),

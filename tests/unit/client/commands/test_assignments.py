@@ -1,4 +1,4 @@
-"""`kraal assignments`."""
+"""Tests for `kraal assignments`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.client.conftest import Kraal
 
 
 def script_response(worker: Connect, leader: Leader) -> object:
-    """Configure the worker to respond like this leader; return the response."""
+    """Script the response of this leader on the worker, and return the response."""
     assignments = group_assignments(leader.snapshot())
     worker.script("GET", "/admin/assignments", Said(body=assignments))
     return assignments
@@ -59,8 +59,10 @@ def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, wor
 
 def test_assignments_shows_earlier_rebalances_with_reasons_and_leaders(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=0)
-    foreign = describe_rebalance(None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0)
-    leader.rebalances = (foreign,)
+    foreign_rebalance = describe_rebalance(
+        None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0
+    )
+    leader.rebalances = (foreign_rebalance,)
     for name in ("w1", "w2"):
         leader.join(name)
         leader.rebalance()
@@ -72,7 +74,7 @@ def test_assignments_shows_earlier_rebalances_with_reasons_and_leaders(kraal: Kr
     )
     assert (
         lines[-1]
-        == "1970-01-01 00:00:00+00:00   7            http://w9:8083/   not known: another worker led"
+        == "1970-01-01 00:00:00+00:00   7            http://w9:8083/   unknown: another worker was the leader"
     )
 
 
@@ -101,9 +103,9 @@ def test_standalone_worker_runs_all_instances(kraal: Kraal, worker: Connect) -> 
     assert "wildcard   -       orders, orders-0" in kraal.out("assignments")
 
 
-def test_reports_a_worker_without_the_assignments_endpoint(kraal: Kraal, worker: Connect) -> None:
-    gone = {"error_code": 404, "message": "HTTP 404 Not Found"}
-    worker.script("GET", "/admin/assignments", Said(404, gone))
+def test_missing_assignments_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
+    not_found = {"error_code": 404, "message": "HTTP 404 Not Found"}
+    worker.script("GET", "/admin/assignments", Said(404, not_found))
     assert "this worker does not serve /admin/assignments on this listener: it is not a Kraal worker" in (
         kraal.error("assignments")
     )

@@ -1,4 +1,4 @@
-"""`kraal completion`, and the completion of words."""
+"""Tests for `kraal completion` and for the completion of words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def complete(*words: str, url: str) -> list[str]:
 
 
 @pytest.fixture
-def three(worker: Connect) -> Connect:
+def populated_worker(worker: Connect) -> Connect:
     for name in ("orders-source", "orders-sink", "other"):
         worker.create(name, {"connector.class": FAKE_SOURCE})
     return worker
@@ -53,21 +53,23 @@ def three(worker: Connect) -> Connect:
         (["desc"], ["describe"]),
     ],
 )
-def test_words_are_completed_from_the_worker(three: Connect, words: list[str], completion: list[str]) -> None:
-    three.script("GET", "/admin/loggers", Said(200, {"root": {}, "org": {}}))
-    assert complete(*words, url=three.url) == completion
+def test_words_are_completed_from_the_worker(
+    populated_worker: Connect, words: list[str], completion: list[str]
+) -> None:
+    populated_worker.script("GET", "/admin/loggers", Said(200, {"root": {}, "org": {}}))
+    assert complete(*words, url=populated_worker.url) == completion
 
 
-def test_completion_uses_the_url_on_the_command_line(three: Connect) -> None:
-    assert complete("status", "--url", three.url, "ot", url="http://127.0.0.1:1") == ["other"]
+def test_completion_uses_the_url_on_the_command_line(populated_worker: Connect) -> None:
+    assert complete("status", "--url", populated_worker.url, "ot", url="http://127.0.0.1:1") == ["other"]
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [Said(500, {"error_code": 500, "message": "no"}), Said(200, "<html>"), Said(200, {"a": 1}), Said(200, 7)],
 )
-def test_completion_errors_print_nothing(worker: Connect, answer: Said) -> None:
-    worker.script("GET", "/connectors", answer)
+def test_completion_errors_print_nothing(worker: Connect, response: Said) -> None:
+    worker.script("GET", "/connectors", response)
     assert complete("status", "x", url=worker.url) == []
     assert complete("status", "x", url="ftp://nonsense") == []
     assert complete("status", "x", url="http://127.0.0.1:1") == []
@@ -83,7 +85,7 @@ def test_every_shell_has_a_script(kraal: Kraal, shell: str) -> None:
     assert kraal("completion", "tcsh").exit_code == 2
 
 
-def test_bash_accepts_the_script(three: Connect, tmp_path: Path) -> None:
+def test_bash_script_completes_connector_names(populated_worker: Connect, tmp_path: Path) -> None:
     bash = shutil.which("bash")
     assert bash is not None
     command = tmp_path / "kraal"
@@ -98,9 +100,9 @@ def test_bash_accepts_the_script(three: Connect, tmp_path: Path) -> None:
     env = os.environ | {
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "KRAAL_URL": three.url,
+        "KRAAL_URL": populated_worker.url,
     }
-    done = subprocess.run(
+    completed = subprocess.run(
         [bash, "--norc", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.stdout, done.stderr) == ("other\n", "")
+    assert (completed.stdout, completed.stderr) == ("other\n", "")

@@ -1,4 +1,4 @@
-"""`kraal delete`."""
+"""Tests for `kraal delete`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kraal describe`."""
+"""Tests for `kraal describe`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Files, Kraal
 
 
-def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:
-    two.worker.fake.feed(TaskId(ConnectorName("orders"), 0), 10)
-    two.worker.run()
+def test_describe_shows_all_but_secrets(kraal: Kraal, populated_worker: Connect) -> None:
+    populated_worker.worker.fake.feed(TaskId(ConnectorName("orders"), 0), 10)
+    populated_worker.worker.run()
     text = kraal.out("describe", "orders")
     assert text.startswith(
         f"Name:    orders\nType:    source\nState:   RUNNING on {HOST}, version 1.0\nTopics:  fake\n"
@@ -41,10 +41,11 @@ def test_describe_hides_password_keys_of_the_plugin(kraal: Kraal, worker: Connec
     assert list(description) == ["name", "type", "config", "topics", "status"]
 
 
-def test_describe_of_several_connectors_prints_a_list(kraal: Kraal, two: Connect) -> None:
-    del two
+def test_describe_of_several_connectors_prints_a_list(kraal: Kraal, populated_worker: Connect) -> None:
+    del populated_worker
     assert [
-        each["name"] for each in json.loads(kraal.out("describe", "orders", "archive", "-o", "json"))
+        description["name"]
+        for description in json.loads(kraal.out("describe", "orders", "archive", "-o", "json"))
     ] == [
         "orders",
         "archive",
@@ -61,8 +62,8 @@ def test_describe_shows_restarts_and_stalls(kraal: Kraal, worker: Connect) -> No
         worker.worker.fake.feed(TaskId(ConnectorName("a"), 2), 1)
         worker.worker.scheduler.clock.advance_to(301)
     text = kraal.out("describe", "a")
-    [at] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
-    head, columns, *rows = text.splitlines()[at : at + 5]
+    [index] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
+    head, columns, *rows = text.splitlines()[index : index + 5]
     assert head == "Supervision: failed tasks are restarted, at most 10 times within 3600 s."
     assert columns.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
     assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
@@ -80,8 +81,8 @@ def test_describe_shows_the_execution_mode_of_the_latest_batches(kraal: Kraal, w
         worker.worker.fake.feed(TaskId(ConnectorName("a"), 1), 5)
         worker.worker.run()
     lines = kraal.out("describe", "a").splitlines()
-    at = lines.index("Batches:")
-    assert [line.split() for line in lines[at + 1 : at + 3]] == [
+    index = lines.index("Batches:")
+    assert [line.split() for line in lines[index + 1 : index + 3]] == [
         ["TASK", "LATEST", "BATCH"],
         ["1", "in", "the", "simulation:", "without", "Spark"],
     ]
@@ -108,8 +109,8 @@ def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
     ]
     worker.script("GET", "/connectors/a/plugins", Said(200, parts))
     lines = kraal.out("describe", "a").splitlines()
-    at = lines.index("Java plugins, run by Kafka's Worker in a JVM of their own:")
-    assert [line.split() for line in lines[at + 1 : at + 5]] == [
+    index = lines.index("Java plugins, run by Kafka's Worker in a separate JVM:")
+    assert [line.split() for line in lines[index + 1 : index + 5]] == [
         ["PART", "CLASS", "VERSION"],
         ["connector", FAKE_SOURCE, "3.6.1.Final"],
         ["value.converter", "org.apache.kafka.connect.json.JsonConverter", "-"],
@@ -127,9 +128,9 @@ def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
     assert "Java plugins" not in kraal.out("describe", "a")
 
 
-def test_describe_accepts_java_responses(kraal: Kraal, two: Connect) -> None:
-    plain = two.worker.status("orders")
-    two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))
+def test_describe_accepts_java_responses(kraal: Kraal, populated_worker: Connect) -> None:
+    java_status = populated_worker.worker.status("orders")
+    populated_worker.script("GET", "/connectors/orders/status?expand=supervision", Said(200, java_status))
     assert "Supervision" not in kraal.out("describe", "orders")
 
 
@@ -137,7 +138,10 @@ def test_describe_output_can_be_applied_unless_values_are_hidden(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "my.password": "hunter2"})
-    hidden = write("hidden.yaml", kraal.out("describe", "a", "-o", "yaml"))
-    assert "contains the masked value [hidden] for my.password" in kraal("apply", "-f", hidden).stderr
-    plain = write("plain.yaml", kraal.out("describe", "a", "-o", "yaml", "--show-secrets"))
-    assert kraal.out("apply", "-f", plain) == "a unchanged\n"
+    file_with_hidden_values = write("hidden.yaml", kraal.out("describe", "a", "-o", "yaml"))
+    assert (
+        "contains the masked value [hidden] for my.password"
+        in kraal("apply", "-f", file_with_hidden_values).stderr
+    )
+    file_with_secrets = write("plain.yaml", kraal.out("describe", "a", "-o", "yaml", "--show-secrets"))
+    assert kraal.out("apply", "-f", file_with_secrets) == "a unchanged\n"

@@ -1,4 +1,4 @@
-"""`kraal diff`."""
+"""Tests for `kraal diff`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
-from tests.unit.client.commands.conftest import CHANGING
+from tests.unit.client.commands.conftest import MUTATING_METHODS
 from tests.unit.client.conftest import Files, Kraal
 
 
@@ -20,7 +20,7 @@ def test_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, folde
         f"--- /dev/null\n+++ b in {folder}/b.json\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: b\n"
         f"--- /dev/null\n+++ c in {folder}/c.properties\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: c\n"
     )
-    assert worker.requests(*CHANGING) == []
+    assert worker.requests(*MUTATING_METHODS) == []
 
 
 def test_equal_configs_exit_with_0(kraal: Kraal, worker: Connect, folder: str) -> None:
@@ -46,7 +46,7 @@ def test_data_formats_list_changed_keys_without_secrets(kraal: Kraal, worker: Co
     worker.create("old", {"connector.class": FAKE_SOURCE})
     result = kraal("diff", "-f", folder, "--prune", "-o", "json")
     assert (result.exit_code, result.stderr, "hunter2" in result.stdout) == (1, "", False)
-    by_name = {each["name"]: each for each in json.loads(result.stdout)}
+    by_name = {difference["name"]: difference for difference in json.loads(result.stdout)}
     assert by_name["a"] == {
         "name": "a",
         "action": "configured",
@@ -56,7 +56,7 @@ def test_data_formats_list_changed_keys_without_secrets(kraal: Kraal, worker: Co
             "tasks.max": {"before": "1", "after": "2"},
         },
     }
-    assert {name: each["action"] for name, each in by_name.items()} == {
+    assert {name: difference["action"] for name, difference in by_name.items()} == {
         "a": "configured",
         "b": "created",
         "c": "created",

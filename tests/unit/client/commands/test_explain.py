@@ -1,4 +1,4 @@
-"""`kraal explain`."""
+"""Tests for `kraal explain`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def instance(**parts: Any) -> dict[str, Any]:
     }
 
 
-def test_explain_shows_worker_and_reasons_of_a_connector_and_its_tasks(kraal: Kraal, two: Connect) -> None:
-    del two
+def test_explain_shows_worker_and_reasons_of_a_connector_and_its_tasks(
+    kraal: Kraal, populated_worker: Connect
+) -> None:
+    del populated_worker
     assert kraal.out("explain", "orders") == (
         "Connector orders (source), target state STARTED\n"
         f"  State:   RUNNING on {HOST}\n"
@@ -60,7 +62,7 @@ def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> 
         reasons=reasons,
         events=[{**event, "by": "POST from 10.0.0.9"}, {**event, "by": ""}],
     )
-    answer = {
+    response = {
         "name": "c",
         "type": "sink",
         "target": "PAUSED",
@@ -69,13 +71,13 @@ def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> 
         "silent": ["w9"],
     }
     worker.refuse("GET", "/connectors/c-0/explain", 404, "Connector c-0 not found")
-    worker.script("GET", "/connectors/c/explain", Said(body=answer))
+    worker.script("GET", "/connectors/c/explain", Said(body=response))
     assert kraal.out("explain", "c-0") == (
         "Task c-0\n"
         "  State:   RUNNING on w1:8083\n"
         "  Where:   Its worker has left the group.\n"
-        "           Reason of the rebalance: left: http://w2:8083/\n"
-        "           Waits until 2023-11-14 22:18:20+00:00 at most\n"
+        "           Rebalance reason: left: http://w2:8083/\n"
+        "           Waits until 2023-11-14 22:18:20+00:00 at the latest\n"
         "  Why:     one\n"
         "           two\n"
         "  Events:\n"
@@ -85,17 +87,17 @@ def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> 
         "No response from w9; their data is missing.\n"
     )
     assert "Unknown: the leader did not respond" in kraal.out("explain", "c")
-    assert json.loads(kraal.out("explain", "c", "-o", "json")) == answer
-    assert [each["id"] for each in json.loads(kraal.out("explain", "c-0", "-o", "json"))["tasks"]] == [0]
+    assert json.loads(kraal.out("explain", "c", "-o", "json")) == response
+    assert [row["id"] for row in json.loads(kraal.out("explain", "c-0", "-o", "json"))["tasks"]] == [0]
 
 
-def test_explain_rejects_unknown_names(kraal: Kraal, two: Connect) -> None:
+def test_explain_rejects_unknown_names(kraal: Kraal, populated_worker: Connect) -> None:
     assert kraal.error("explain", "nobody").endswith("returned 404: Connector nobody not found")
     assert kraal.error("explain", "nobody-7").endswith("returned 404: Connector nobody-7 not found")
     assert kraal.error("explain", "orders-7").endswith(
         "Task orders-7 not found; connector orders has no task 7."
     )
-    two.refuse("GET", "/connectors/orders/explain", 404, "HTTP 404 Not Found")
+    populated_worker.refuse("GET", "/connectors/orders/explain", 404, "HTTP 404 Not Found")
     assert kraal.error("explain", "orders").endswith(
         "this worker does not explain connectors: it is not a Kraal worker, or an older one"
     )

@@ -1,4 +1,4 @@
-"""`kraal loggers`."""
+"""Tests for `kraal loggers`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def test_loggers_can_be_shown_and_set(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("loggers", "root") == "LOGGER   LEVEL   LAST MODIFIED\nroot     INFO    -\n"
     assert kraal.out("loggers", "a", "debug") == "a set to DEBUG\na.b set to DEBUG\n"
     assert kraal.out("loggers", "a", "debug", "--cluster") == "a set to DEBUG on all workers\n"
-    assert [json.loads(each.body) for each in worker.seen if each.body] == [{"level": "DEBUG"}] * 2
+    assert [json.loads(request.body) for request in worker.seen if request.body] == [{"level": "DEBUG"}] * 2
     assert kraal("loggers", "a", "--cluster").exit_code == 2
 
 
-def test_reports_a_worker_without_the_loggers_endpoint(kraal: Kraal, worker: Connect) -> None:
+def test_missing_loggers_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", "/admin/loggers", 404, "HTTP 404 Not Found")
     assert "does not serve /admin/loggers on this listener" in kraal.error("loggers")
     worker.refuse("GET", "/admin/loggers/x", 404, "Logger x not found.")

@@ -1,4 +1,4 @@
-"""`kraal ls`."""
+"""Tests for `kraal ls`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
 
-def test_ls_lists_connectors(kraal: Kraal, two: Connect) -> None:
+def test_ls_lists_connectors(kraal: Kraal, populated_worker: Connect) -> None:
     assert kraal.out("ls") == (
         "NAME      TYPE     STATE     TASKS           WORKER\n"
         f"archive   sink     RUNNING   1/1             {HOST}\n"
         f"orders    source   RUNNING   1/2, 1 failed   {HOST}\n"
     )
     assert kraal.out("ls", "-q") == "archive\norders\n"
-    assert two.requests("POST", "PUT", "PATCH", "DELETE") == []
+    assert populated_worker.requests("POST", "PUT", "PATCH", "DELETE") == []
 
 
 def test_ls_prints_no_error_for_an_empty_list(kraal: Kraal) -> None:

@@ -1,4 +1,4 @@
-"""`kraal offsets`."""
+"""Tests for `kraal offsets`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_get_shows_offsets_of_sources_and_sinks(kraal: Kraal, worker: Connect) -
 
 def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
     lags = [7, None]
-    offsets = [{**each, "lag": lag} for each, lag in zip(SINK["offsets"], lags, strict=True)]
+    offsets = [{**entry, "lag": lag} for entry, lag in zip(SINK["offsets"], lags, strict=True)]
     worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, {"offsets": offsets}))
     assert kraal.out("offsets", "get", "b") == (
         "TOPIC   PARTITION   OFFSET   LAG\nt       2           20       -\nt       10          100      7\n"
@@ -45,12 +45,12 @@ def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
 
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
-@pytest.mark.parametrize("more", [{}, {"lag": 3}])
-def test_output_of_get_can_be_altered_back(
-    kraal: Kraal, worker: Connect, write: Files, style: str, more: dict[str, int]
+@pytest.mark.parametrize("extra_fields", [{}, {"lag": 3}])
+def test_output_of_get_is_accepted_by_alter(
+    kraal: Kraal, worker: Connect, write: Files, style: str, extra_fields: dict[str, int]
 ) -> None:
-    answer = {"offsets": [{**OFFSETS["offsets"][0], **more}]}
-    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, answer))
+    response = {"offsets": [{**OFFSETS["offsets"][0], **extra_fields}]}
+    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, response))
     worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
     path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
     assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"
@@ -81,7 +81,7 @@ def test_running_connector_is_an_error_with_a_hint(kraal: Kraal, worker: Connect
     )
 
 
-def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Connect) -> None:
+def test_missing_offsets_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", "/connectors/a/offsets?expand=lag", 404, "HTTP 404 Not Found")
     assert "this worker does not support offset requests" in kraal.error("offsets", "get", "a")
 

@@ -1,4 +1,4 @@
-"""`kraal patch`."""
+"""Tests for `kraal patch`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_dry_run_shows_differences_and_errors(kraal: Kraal, worker: Connect) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "why"),
+    ("arguments", "code", "message"),
     [
         (["patch", "a"], 2, "Nothing to change"),
         (["patch", "a", "x"], 2, "Invalid argument 'x'; expected KEY=VALUE."),
@@ -39,9 +39,9 @@ def test_dry_run_shows_differences_and_errors(kraal: Kraal, worker: Connect) -> 
         (["patch", "a", "name=b"], 1, "doesn't match"),
     ],
 )
-def test_rejects_an_invalid_patch(
-    kraal: Kraal, worker: Connect, arguments: list[str], code: int, why: str
+def test_invalid_patch_is_rejected(
+    kraal: Kraal, worker: Connect, arguments: list[str], code: int, message: str
 ) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     result = kraal(*arguments)
-    assert (result.exit_code, why in result.stderr) == (code, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr

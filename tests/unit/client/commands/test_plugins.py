@@ -1,4 +1,4 @@
-"""`kraal plugins`."""
+"""Tests for `kraal plugins`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kraal restart`."""
+"""Tests for `kraal restart`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.unit.client.conftest import Kraal
     ],
 )
 def test_restart_options_match_kip_745(
-    kraal: Kraal, orders: Connect, options: list[str], target: str, message: str
+    kraal: Kraal, worker_with_orders: Connect, options: list[str], target: str, message: str
 ) -> None:
-    orders.fail("orders", 1, "no")
+    worker_with_orders.fail("orders", 1, "no")
     assert kraal.out("restart", "orders", *options) == f"{message}\n"
-    assert orders.requests() == [f"POST /connectors/orders/{target}"]
+    assert worker_with_orders.requests() == [f"POST /connectors/orders/{target}"]
 
 
-def test_restart_of_failed_instances_waits_for_them(kraal: Kraal, orders: Connect) -> None:
-    orders.fail("other", 0, "no")
+def test_restart_of_failed_instances_waits_for_them(kraal: Kraal, worker_with_orders: Connect) -> None:
+    worker_with_orders.fail("other", 0, "no")
     assert kraal.out("restart", "--all", "--tasks", "--only-failed", "--wait") == (
         "orders: nothing to restart\nother restarting: task 0\norders is RUNNING\nother is RUNNING\n"
     )
@@ -56,6 +56,6 @@ def test_invalid_restart_options_are_a_usage_error(kraal: Kraal, arguments: list
     assert kraal("restart", *arguments).exit_code == 2
 
 
-def test_unknown_task_is_an_error(kraal: Kraal, orders: Connect) -> None:
-    del orders
+def test_unknown_task_is_an_error(kraal: Kraal, worker_with_orders: Connect) -> None:
+    del worker_with_orders
     assert kraal.error("restart", "orders", "--task", "7").endswith("returned 404: Unknown task: orders-7")

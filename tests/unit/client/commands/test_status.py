@@ -1,4 +1,4 @@
-"""`kraal status`."""
+"""Tests for `kraal status`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
 
-def test_status_has_a_row_per_task(kraal: Kraal, two: Connect) -> None:
-    assert two.states("orders") == ["RUNNING", "RUNNING", "FAILED"]
+def test_status_has_a_row_per_task(kraal: Kraal, populated_worker: Connect) -> None:
+    assert populated_worker.states("orders") == ["RUNNING", "RUNNING", "FAILED"]
     assert kraal.out("status", "orders") == (
         "NAME     TASK   STATE     WORKER           TRACE\n"
         f"orders   -      RUNNING   {HOST}\n"
@@ -26,18 +26,20 @@ def test_status_has_a_row_per_task(kraal: Kraal, two: Connect) -> None:
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
 @pytest.mark.parametrize("command", ["ls", "status"])
-def test_json_output_is_the_response(kraal: Kraal, two: Connect, command: str, style: str) -> None:
+def test_json_output_is_the_response(
+    kraal: Kraal, populated_worker: Connect, command: str, style: str
+) -> None:
     text = kraal.out(command, "-o", style)
     output: Any = json.loads(text) if style == "json" else read_yaml(text, convert_scalar)[0]
-    assert [each["name"] for each in output] == ["archive", "orders"]
-    assert output[1] == two.worker.status("orders")
+    assert [status["name"] for status in output] == ["archive", "orders"]
+    assert output[1] == populated_worker.worker.status("orders")
 
 
-def test_unknown_connector_is_an_error_besides_other_statuses(kraal: Kraal, two: Connect) -> None:
+def test_unknown_connector_does_not_hide_other_statuses(kraal: Kraal, populated_worker: Connect) -> None:
     result = kraal("status", "nobody", "archive")
     assert (result.exit_code, result.stdout.count("archive")) == (1, 2)
     assert result.stderr == (
-        f"Error: nobody: {two.url} returned 404: Connector nobody not found\n"
+        f"Error: nobody: {populated_worker.url} returned 404: Connector nobody not found\n"
         "Hint: `kraal ls` lists the connectors of the worker.\n"
     )
 
@@ -49,19 +51,19 @@ def test_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> N
     assert kraal.out("status").splitlines()[1] == "new    -      -       -        no status yet"
 
 
-def test_root_cause_of_a_java_trace_is_shown(kraal: Kraal, two: Connect) -> None:
-    two.fail(
+def test_root_cause_of_a_java_trace_is_shown(kraal: Kraal, populated_worker: Connect) -> None:
+    populated_worker.fail(
         "orders", 0, "a.ConnectException: Tolerance exceeded\n\tat b.C\nCaused by: d.E: no JSON\n\tat f.G"
     )
     assert "d.E: no JSON" in kraal.out("status")
     assert "Tolerance" not in kraal.out("status")
 
 
-def test_control_characters_in_traces_are_escaped(kraal: Kraal, two: Connect) -> None:
-    two.fail("orders", 0, "\x1b[2Jgone")
+def test_control_characters_in_traces_are_escaped(kraal: Kraal, populated_worker: Connect) -> None:
+    populated_worker.fail("orders", 0, "\x1b[2Jgone")
     assert "\\x1b[2Jgone" in kraal.out("status")
     assert "\\x1b[2Jgone" in kraal.out("describe", "orders")
-    two.fail("archive", 0, "\x9b2J\u202e")
+    populated_worker.fail("archive", 0, "\x9b2J\u202e")
     text = kraal.out("status", "archive", "-o", "json")
     assert "\\u009b2J\\u202e" in text
     assert json.loads(text)[0]["tasks"][0]["trace"] == "\x9b2J\u202e"

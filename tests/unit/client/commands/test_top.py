@@ -1,4 +1,4 @@
-"""`kraal top`: once, as data, and as a screen."""
+"""Tests for `kraal top`: one-shot output (`--once`), JSON output and the live screen."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect, QuickClock, Said
 from tests.unit.client.conftest import Kraal
 
-ASKED = "/connectors?expand=status&expand=progress"
+REQUEST = "/connectors?expand=status&expand=progress"
 W1, W2 = "w1:8083", "w2:8083"
 
 
-def task_metrics(task: int, **more: Any) -> dict[str, Any]:
+def task_metrics(task: int, **overrides: Any) -> dict[str, Any]:
     """Return the metrics of a task as reported by a worker."""
-    errors = {"failed": more.pop("errors", 0), "skipped": 0, "logged": 0, "dead_lettered": 0}
+    errors = {"failed": overrides.pop("errors", 0), "skipped": 0, "logged": 0, "dead_lettered": 0}
     metrics = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
     metrics |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
     return (
@@ -35,7 +35,7 @@ def task_metrics(task: int, **more: Any) -> dict[str, Any]:
             "step_ms": None,
             "last_batch_age_ms": None,
         }
-        | more
+        | overrides
     )
 
 
@@ -43,11 +43,11 @@ def connector(
     *tasks: Mapping[str, Any],
     state: str = "RUNNING",
     task_metrics: Sequence[Mapping[str, Any]] | None = (),
-    **more: Any,
+    **progress_fields: Any,
 ) -> dict[str, Any]:
     """Return a connector on the first worker; `task_metrics` is None for a Java worker."""
     status = {"type": "sink", "connector": {"state": state, "worker_id": W1}, "tasks": [*tasks]}
-    progress = {"tasks": task_metrics, "recent_records_per_second": [], "silent": [], **more}
+    progress = {"tasks": task_metrics, "recent_records_per_second": [], "silent": [], **progress_fields}
     return {"status": status} | ({} if task_metrics is None else {"progress": progress})
 
 
@@ -55,7 +55,7 @@ def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | Non
     return {"id": number, "worker_id": worker, "state": state} | ({"trace": trace} if trace else {})
 
 
-ANSWER = {
+RESPONSE = {
     "fast": connector(
         task(0), task_metrics=[task_metrics(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
     ),
@@ -83,9 +83,9 @@ paused      -   PAUSED    {W1}         -         -         -          -         
 
 
 def test_metrics_are_printed_once_to_a_pipe(kraal: Kraal) -> None:
-    kraal.connect.script("GET", ASKED, Said(200, ANSWER))
+    kraal.connect.script("GET", REQUEST, Said(200, RESPONSE))
     assert kraal.out("top") == LINES
-    assert kraal.connect.requests() == [f"GET {ASKED}"]
+    assert kraal.connect.requests() == [f"GET {REQUEST}"]
 
 
 def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
@@ -96,16 +96,14 @@ def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
 
 
 def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
-    kraal.connect.script("GET", ASKED, Said(200, ANSWER))
+    kraal.connect.script("GET", REQUEST, Said(200, RESPONSE))
     metrics = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
     assert metrics["silent"] == []
-    assert [
-        (each["connector"], each["task"], each["worker_id"], each["trace"]) for each in metrics["tasks"]
-    ] == [
+    assert [(row["connector"], row["task"], row["worker_id"], row["trace"]) for row in metrics["tasks"]] == [
         ("behind", 1, W2, "OSError: full"),
         ("behind", 0, W1, None),
     ]
-    assert metrics["tasks"][1]["progress"] == ANSWER["behind"]["progress"]["tasks"][0]
+    assert metrics["tasks"][1]["progress"] == RESPONSE["behind"]["progress"]["tasks"][0]
     assert metrics["workers"][1] == {
         "worker_id": W2, "connectors": 0, "tasks": 1, "running": 0, "failed": 1,
         "records_per_second": 0.0, "backlog_records": None,
@@ -113,7 +111,7 @@ def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
 
 
 def test_java_workers_show_only_states(kraal: Kraal) -> None:
-    kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), task_metrics=None)}))
+    kraal.connect.script("GET", REQUEST, Said(200, {"orders": connector(task(0), task_metrics=None)}))
     assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
 
 
@@ -122,7 +120,7 @@ def test_java_workers_show_only_states(kraal: Kraal) -> None:
     [(["*a*"], {"fast", "paused"}), (["fast", "behind"], {"fast", "behind"}), (["FAST"], set())],
 )
 def test_patterns_select_connectors(patterns: list[str], names: set[str]) -> None:
-    assert {row.name for row in parse_cluster(ANSWER, patterns).rows} == names
+    assert {row.name for row in parse_cluster(RESPONSE, patterns).rows} == names
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,7 @@ def test_patterns_select_connectors(patterns: list[str], names: set[str]) -> Non
     ],
 )
 def test_sort_orders_put_the_largest_values_first(sort: str, first: tuple[str, int]) -> None:
-    rows = SORTS[sort].sorted(parse_cluster(ANSWER).rows)
+    rows = SORTS[sort].sorted(parse_cluster(RESPONSE).rows)
     assert (rows[0].name, rows[0].task) == first
     assert len(rows) == 4
 
@@ -159,7 +157,7 @@ def draw_frame(
 
 
 def test_frame_has_title_order_workers_and_tasks() -> None:
-    lines = draw_frame(parse_cluster(ANSWER), sort="backlog")
+    lines = draw_frame(parse_cluster(RESPONSE), sort="backlog")
     assert lines[0] == "title"
     assert lines[1] == "sort by: r rate   [b backlog]   e errors   a age   s state   w worker   n name"
     assert lines[3].startswith("WORKER")
@@ -168,8 +166,10 @@ def test_frame_has_title_order_workers_and_tasks() -> None:
 
 
 def test_frame_fits_the_screen() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)}
-    lines = draw_frame(parse_cluster(many), columns=30, lines=24)
+    connectors = {
+        f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)
+    }
+    lines = draw_frame(parse_cluster(connectors), columns=30, lines=24)
     assert len(lines) == 23
     assert max(map(len, lines)) == 30
     assert "… 45 more workers" in lines
@@ -177,8 +177,10 @@ def test_frame_fits_the_screen() -> None:
 
 
 def test_small_screen_shows_counts_of_omitted_rows() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)}
-    lines = draw_frame(parse_cluster(many), lines=4)
+    connectors = {
+        f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)
+    }
+    lines = draw_frame(parse_cluster(connectors), lines=4)
     assert "… 51 more workers" in lines
     assert lines[-1] == "… 50 more tasks"
 
@@ -200,7 +202,7 @@ def test_control_characters_in_names_are_escaped() -> None:
 
 def test_tasks_without_a_worker_have_separate_totals() -> None:
     waiting = parse_cluster({"a": connector({"id": 0, "state": "UNASSIGNED"})})
-    assert [(each["worker_id"], each["tasks"], each["running"]) for each in worker_sums(waiting)] == [
+    assert [(totals["worker_id"], totals["tasks"], totals["running"]) for totals in worker_sums(waiting)] == [
         ("-", 1, 0),
         (W1, 0, 0),
     ]
@@ -208,17 +210,17 @@ def test_tasks_without_a_worker_have_separate_totals() -> None:
 
 
 class Terminal:
-    """Terminal that records frames and plays a sequence of keys."""
+    """A terminal that records frames and plays a sequence of keys."""
 
     def __init__(self, clock: QuickClock, *keys: str) -> None:
-        self.written: list[str] = []
+        self.frames: list[str] = []
         self.keys = [*keys]
         self.waits: list[float] = []
         self.clock = clock
-        self.screen = Screen(self.written.append, lambda: (200, 40))
+        self.screen = Screen(self.frames.append, lambda: (200, 40))
 
     def wait(self, seconds: float) -> str:
-        """Return the next key, an empty string after the timeout."""
+        """Return the next key, or an empty string after the timeout."""
         self.waits.append(seconds)
         key = self.keys.pop(0)
         self.clock.pause(seconds if not key else 0.5)
@@ -226,24 +228,24 @@ class Terminal:
 
     def first_tasks(self) -> list[str]:
         """Return the first task of each frame."""
-        return [match[1] for text in self.written if (match := re.search(r"\nNAME .*\n(\w+)", text))]
+        return [match[1] for text in self.frames if (match := re.search(r"\nNAME .*\n(\w+)", text))]
 
 
 def test_keys_change_the_order_without_a_request(clock: QuickClock) -> None:
-    looks = iter([parse_cluster(ANSWER), parse_cluster({"other": ANSWER["fast"]})])
+    polls = iter([parse_cluster(RESPONSE), parse_cluster({"other": RESPONSE["fast"]})])
     terminal = Terminal(clock, "b", "x", "", "q")
-    Top(lambda: next(looks), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
+    Top(lambda: next(polls), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
     assert terminal.first_tasks() == ["fast", "behind", "behind", "other"]
     assert terminal.waits == [2.0, 1.5, 1.0, 2.0]
 
 
 def test_top_continues_while_the_worker_is_unreachable(clock: QuickClock) -> None:
-    def look() -> Cluster:
+    def poll() -> Cluster:
         if len(terminal.waits) == 1:
             raise Unreachable("Cannot connect to w1")
-        return parse_cluster(ANSWER)
+        return parse_cluster(RESPONSE)
 
     terminal = Terminal(clock, "", "", "q")
-    Top(look, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
-    assert ["showing the last known" in text for text in terminal.written] == [False, False, True, False]
+    Top(poll, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
+    assert ["showing the last known" in text for text in terminal.frames] == [False, False, True, False]
     assert terminal.first_tasks() == ["fast"] * 3

@@ -1,4 +1,4 @@
-"""`kraal wait`."""
+"""Tests for `kraal wait`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.unit.client.commands.conftest import TRACE
 from tests.unit.client.conftest import Kraal
 
 
-@pytest.mark.usefixtures("orders")
-def test_wait_until_all_connectors_run(kraal: Kraal) -> None:
+@pytest.mark.usefixtures("worker_with_orders")
+def test_wait_returns_when_all_connectors_run(kraal: Kraal) -> None:
     assert kraal.out("wait", "orders", "other") == "orders is RUNNING\nother is RUNNING\n"
     assert kraal.out("wait", "--all", "--for", "running") == "orders is RUNNING\nother is RUNNING\n"
 
 
-def test_running_counts_only_after_two_seconds(kraal: Kraal, orders: Connect) -> None:
-    kraal.clock.meanwhile = [partial(orders.fail, "orders", 0, TRACE)]
+def test_running_state_must_persist_for_two_seconds(kraal: Kraal, worker_with_orders: Connect) -> None:
+    kraal.clock.meanwhile = [partial(worker_with_orders.fail, "orders", 0, TRACE)]
     line = kraal.error("wait", "orders")
     assert line == (
         "Error: orders failed: it is RUNNING, task 0 is FAILED, task 1 is RUNNING: java.io.IOException: disk full"
@@ -27,7 +27,7 @@ def test_running_counts_only_after_two_seconds(kraal: Kraal, orders: Connect) ->
     assert kraal.clock.time == pytest.approx(5.5, abs=0.6)
 
 
-def test_wait_for_a_connector_created_later(kraal: Kraal, worker: Connect) -> None:
+def test_wait_accepts_a_connector_that_is_created_later(kraal: Kraal, worker: Connect) -> None:
     kraal.clock.meanwhile = [
         lambda: None,
         partial(worker.create, "late", {"connector.class": FAKE_SOURCE}),
@@ -36,34 +36,34 @@ def test_wait_for_a_connector_created_later(kraal: Kraal, worker: Connect) -> No
     assert kraal.clock.time == pytest.approx(3.0, abs=0.1)
 
 
-@pytest.mark.usefixtures("orders")
+@pytest.mark.usefixtures("worker_with_orders")
 @pytest.mark.parametrize(("command", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
-def test_wait_for_target_states_without_delay(kraal: Kraal, command: str, state: str) -> None:
+def test_wait_returns_immediately_in_the_target_state(kraal: Kraal, command: str, state: str) -> None:
     kraal.out(command, "orders")
     assert kraal.out("wait", "orders", "--for", state) == f"orders is {state}\n"
     assert kraal.clock.time == 0.0
 
 
-@pytest.mark.usefixtures("orders")
+@pytest.mark.usefixtures("worker_with_orders")
 def test_timeout_reports_the_state_of_the_connector(kraal: Kraal) -> None:
     assert kraal.error("wait", "other", "--for", "PAUSED", "--timeout", "3") == (
         "Error: other is not PAUSED after 3 s: it is RUNNING, task 0 is RUNNING"
     )
 
 
-def test_wait_until_config_and_status_are_deleted(kraal: Kraal, orders: Connect) -> None:
-    gone = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
-    status = Said(200, orders.worker.status("orders"))
-    orders.script("GET", "/connectors/orders/status", status, status, gone)
+def test_wait_returns_when_config_and_status_are_deleted(kraal: Kraal, worker_with_orders: Connect) -> None:
+    no_status = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
+    status = Said(200, worker_with_orders.worker.status("orders"))
+    worker_with_orders.script("GET", "/connectors/orders/status", status, status, no_status)
     config = Said(200, {"name": "orders"})
-    unknown = Said(404, {"error_code": 404, "message": "Connector orders not found"})
-    orders.script("GET", "/connectors/orders", config, unknown)
+    not_found = Said(404, {"error_code": 404, "message": "Connector orders not found"})
+    worker_with_orders.script("GET", "/connectors/orders", config, not_found)
     assert kraal.out("wait", "orders", "--for", "DELETED") == "orders is DELETED\n"
     assert kraal.clock.time == pytest.approx(1.5)  # three polls after the first
-    assert orders.requests("GET")[-1] == "GET /connectors/orders"
+    assert worker_with_orders.requests("GET")[-1] == "GET /connectors/orders"
 
 
-@pytest.mark.usefixtures("orders")
+@pytest.mark.usefixtures("worker_with_orders")
 def test_timeout_reports_an_undeleted_connector(kraal: Kraal) -> None:
     line = kraal.error("wait", "other", "--for", "DELETED", "--timeout", "1")
     assert line == "Error: other is not DELETED after 1 s: it is RUNNING, task 0 is RUNNING"
@@ -78,7 +78,7 @@ def sink_offsets(*lags: int | None) -> Said:
 
 
 @pytest.fixture
-def archive(worker: Connect) -> Connect:
+def worker_with_archive(worker: Connect) -> Connect:
     worker.create("archive", {"connector.class": FAKE_SINK, "topics": "orders"})
     return worker
 
@@ -86,8 +86,10 @@ def archive(worker: Connect) -> Connect:
 LAGS = "/connectors/archive/offsets?expand=lag"
 
 
-def test_wait_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Connect) -> None:
-    archive.script("GET", LAGS, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0))
+def test_wait_returns_when_a_sink_has_no_lag(kraal: Kraal, worker_with_archive: Connect) -> None:
+    worker_with_archive.script(
+        "GET", LAGS, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0)
+    )
     assert kraal.out("wait", "archive", "--for", "no-lag") == "archive is without lag\n"
     assert kraal.clock.time == pytest.approx(1.5)
 
@@ -101,40 +103,49 @@ def test_wait_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Conn
     ],
 )
 def test_timeout_reports_a_lagging_sink(
-    kraal: Kraal, archive: Connect, lags: tuple[int | None, ...], text: str
+    kraal: Kraal, worker_with_archive: Connect, lags: tuple[int | None, ...], text: str
 ) -> None:
-    archive.script("GET", LAGS, sink_offsets(*lags))
+    worker_with_archive.script("GET", LAGS, sink_offsets(*lags))
     assert kraal.error("wait", "archive", "--for", "no-lag", "--timeout", "1") == (
         f"Error: archive is not without lag after 1 s: {text}"
     )
 
 
-def test_wait_fails_for_a_failed_sink(kraal: Kraal, archive: Connect) -> None:
-    archive.fail("archive", 0, TRACE)
+def test_wait_fails_for_a_failed_sink(kraal: Kraal, worker_with_archive: Connect) -> None:
+    worker_with_archive.fail("archive", 0, TRACE)
     line = kraal.error("wait", "archive", "--for", "no-lag")
     assert line.startswith("Error: archive failed: it is RUNNING, task 0 is FAILED: java.io.IOException")
     assert kraal.clock.time == pytest.approx(5.0)
 
 
-def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, archive: Connect) -> None:
-    archive.create("orders", {"connector.class": FAKE_SOURCE})
-    java = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
-    archive.script("GET", LAGS, Said(200, {"offsets": [java]}))
+def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, worker_with_archive: Connect) -> None:
+    worker_with_archive.create("orders", {"connector.class": FAKE_SOURCE})
+    entry_without_lag = {
+        "partition": {"kafka_topic": "t", "kafka_partition": 0},
+        "offset": {"kafka_offset": 5},
+    }
+    worker_with_archive.script("GET", LAGS, Said(200, {"offsets": [entry_without_lag]}))
     result = kraal("wait", "orders", "archive", "--for", "no-lag")
     assert (result.exit_code, kraal.clock.time) == (1, 0.0)
     assert result.stderr == (
         "Error: orders is a source connector, which has no lag\n"
-        f"Error: {archive.url} does not report the lag of archive; only Kraal's workers do\n"
+        f"Error: {worker_with_archive.url} does not report the lag of archive; only Kraal's workers do\n"
     )
 
 
-def test_wait_tolerates_a_worker_restart(kraal: Kraal, orders: Connect) -> None:
-    away = Said(500, {"error_code": 500, "message": "not ready"})
-    orders.script("GET", "/connectors/orders/status", away, away, Said(200, orders.worker.status("orders")))
+def test_wait_tolerates_a_worker_restart(kraal: Kraal, worker_with_orders: Connect) -> None:
+    unavailable = Said(500, {"error_code": 500, "message": "not ready"})
+    worker_with_orders.script(
+        "GET",
+        "/connectors/orders/status",
+        unavailable,
+        unavailable,
+        Said(200, worker_with_orders.worker.status("orders")),
+    )
     assert kraal.out("wait", "orders") == "orders is RUNNING\n"
 
 
-def test_requires_either_names_or_all(kraal: Kraal, orders: Connect) -> None:
+def test_either_names_or_all_is_required(kraal: Kraal, worker_with_orders: Connect) -> None:
     for arguments in ([], ["orders", "--all"], ["orders", "--for", "GONE"]):
         assert kraal("wait", *arguments).exit_code == 2
-    assert orders.requests() == []
+    assert worker_with_orders.requests() == []

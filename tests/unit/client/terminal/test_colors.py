@@ -1,4 +1,4 @@
-"""Colors of terminal output."""
+"""Tests for colors of terminal output."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RED, GREEN, END = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 @pytest.fixture(autouse=True)
-def neutral(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_color_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the color settings of the machine."""
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
-    ("environment", "forced", "plain"),
+    ("environment", "is_forced", "is_plain"),
     [
         ({}, None, False),
         ({"NO_COLOR": ""}, None, False),
@@ -34,10 +34,10 @@ def neutral(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_no_color_overrides_force_color(
-    environment: dict[str, str], *, forced: bool | None, plain: bool
+    environment: dict[str, str], *, is_forced: bool | None, is_plain: bool
 ) -> None:
-    assert context_color(environment) is forced
-    assert colorize("x", "red", environment) == ("x" if plain else f"{RED}x{END}")
+    assert context_color(environment) is is_forced
+    assert colorize("x", "red", environment) == ("x" if is_plain else f"{RED}x{END}")
 
 
 def test_cells_are_colored_by_column_and_state() -> None:
@@ -66,7 +66,7 @@ def test_escape_sequences_in_cells_are_removed() -> None:
     assert table(("STATE",), [("\x1b[31mRUNNING",)], colored=True)[1] == r"\x1b[31mRUNNING"
 
 
-def colored(kraal: Kraal, *arguments: str, **environment: str) -> str:
+def raw_output(kraal: Kraal, *arguments: str, **environment: str) -> str:
     """Run a command with output to a file and return the raw output."""
     env = {"KRAAL_URL": kraal.connect.url, **environment}
     return CliRunner().invoke(main, arguments, env=env, prog_name="kraal").stdout
@@ -76,16 +76,16 @@ def colored(kraal: Kraal, *arguments: str, **environment: str) -> str:
 def test_file_output_is_colored_only_if_forced(kraal: Kraal, worker: Connect, command: str) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     arguments = (command, "orders") if command != "ls" else (command,)
-    forced = colored(kraal, *arguments, FORCE_COLOR="1")
-    assert f"{GREEN}RUNNING{END}" in forced
-    plain = colored(kraal, *arguments)
-    assert "\x1b" not in plain
-    assert "\x1b" not in colored(kraal, *arguments, FORCE_COLOR="1", NO_COLOR="1")
+    forced_output = raw_output(kraal, *arguments, FORCE_COLOR="1")
+    assert f"{GREEN}RUNNING{END}" in forced_output
+    plain_output = raw_output(kraal, *arguments)
+    assert "\x1b" not in plain_output
+    assert "\x1b" not in raw_output(kraal, *arguments, FORCE_COLOR="1", NO_COLOR="1")
     if command != "top":
-        assert click.unstyle(forced) == plain
+        assert click.unstyle(forced_output) == plain_output
 
 
 def test_diff_output_is_colored_like_tables(kraal: Kraal, write: Files) -> None:
     file = write("a.yaml", f"name: a\nconnector.class: {FAKE_SOURCE}\n")
-    assert f"{GREEN}+name: a{END}" in colored(kraal, "diff", "-f", file, FORCE_COLOR="1")
-    assert "\x1b" not in colored(kraal, "diff", "-f", file, FORCE_COLOR="1", NO_COLOR="1")
+    assert f"{GREEN}+name: a{END}" in raw_output(kraal, "diff", "-f", file, FORCE_COLOR="1")
+    assert "\x1b" not in raw_output(kraal, "diff", "-f", file, FORCE_COLOR="1", NO_COLOR="1")

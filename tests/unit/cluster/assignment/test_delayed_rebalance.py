@@ -1,4 +1,4 @@
-"""Spreading of jobs and handling of lost jobs, as in IncrementalCooperativeAssignorTest."""
+"""Tests for the spreading of new jobs and the handling of lost jobs, as in IncrementalCooperativeAssignorTest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
 
 MAX_DELAY_MS = 300_000
-HALF_MS = MAX_DELAY_MS // 2
+HALF_DELAY_MS = MAX_DELAY_MS // 2
 START_MS = 7_000
 
 
@@ -30,7 +30,7 @@ def load(first: int, connectors: int, first_task: int, tasks: int) -> tuple[Job,
 
 LOADS = {"w0": load(0, 2, 0, 4), "w1": load(2, 2, 4, 4), "w2": load(4, 2, 8, 4)}
 LOST = frozenset(LOADS["w1"])
-LEFT = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
+WITHOUT_W1 = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
 
 
 class LostJobsScenario:
@@ -50,14 +50,16 @@ class LostJobsScenario:
         return plan
 
 
-def delayed_plan(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) -> bool:
+def is_delayed_plan(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) -> bool:
     pause = Pause(candidates=candidates, until_ms=START_MS + MAX_DELAY_MS, delay_ms=delay_ms)
     return plan.state.pause == pause and not plan.reassign and not plan.to_candidates
 
 
-@pytest.mark.parametrize("sort", [pytest.param("c{}", id="connectors"), pytest.param("t-{}", id="tasks")])
-def test_new_jobs_are_spread_over_balanced_workers(sort: str) -> None:
-    jobs = [sort.format(n) for n in range(6, 11)]
+@pytest.mark.parametrize(
+    "name_format", [pytest.param("c{}", id="connectors"), pytest.param("t-{}", id="tasks")]
+)
+def test_new_jobs_are_spread_over_balanced_workers(name_format: str) -> None:
+    jobs = [name_format.format(n) for n in range(6, 11)]
     assigned = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
     assert assigned == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
 
@@ -78,9 +80,11 @@ def test_workers_on_a_higher_level_follow_workers_from_lower_levels() -> None:
 
 def test_bouncing_worker_receives_all_lost_work() -> None:
     scenario = LostJobsScenario()
-    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert delayed_plan(scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
-    plan = scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS)
+    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(
+        scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS), "w1", delay_ms=HALF_DELAY_MS
+    )
+    plan = scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS)
     assert {name: set(jobs) for name, jobs in plan.to_candidates.items()} == {"w1": set(LOST)}
     assert not plan.reassign
     assert plan.state.pause == Pause()
@@ -88,19 +92,21 @@ def test_bouncing_worker_receives_all_lost_work() -> None:
 
 def test_work_of_a_departed_worker_is_reassigned_as_new() -> None:
     scenario = LostJobsScenario()
-    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert delayed_plan(scenario.settle(LEFT, later_ms=HALF_MS), delay_ms=HALF_MS)
-    plan = scenario.settle(LEFT, later_ms=HALF_MS)
+    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS), delay_ms=HALF_DELAY_MS)
+    plan = scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_candidates_share_lost_work_regardless_of_load() -> None:
     scenario = LostJobsScenario()
-    assert delayed_plan(scenario.settle({**LEFT, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
-    both = {**LEFT, "w3": (), "w1": ()}
-    assert delayed_plan(scenario.settle(both, later_ms=HALF_MS), "w3", "w1", delay_ms=HALF_MS)
-    busy = {**LEFT, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
-    plan = scenario.settle(busy, later_ms=HALF_MS)
+    assert is_delayed_plan(scenario.settle({**WITHOUT_W1, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
+    with_candidates = {**WITHOUT_W1, "w3": (), "w1": ()}
+    assert is_delayed_plan(
+        scenario.settle(with_candidates, later_ms=HALF_DELAY_MS), "w3", "w1", delay_ms=HALF_DELAY_MS
+    )
+    with_busy_candidates = {**WITHOUT_W1, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
+    plan = scenario.settle(with_busy_candidates, later_ms=HALF_DELAY_MS)
     assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST
     assert {name: len(jobs) for name, jobs in plan.to_candidates.items()} == {"w3": 3, "w1": 3}
     assert plan.state.pause == Pause()
@@ -108,25 +114,27 @@ def test_candidates_share_lost_work_regardless_of_load() -> None:
 
 def test_candidate_that_left_receives_no_work() -> None:
     scenario = LostJobsScenario()
-    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert delayed_plan(scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
-    plan = scenario.settle(LEFT, later_ms=HALF_MS)
+    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(
+        scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS), "w1", delay_ms=HALF_DELAY_MS
+    )
+    plan = scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_zero_max_delay_reassigns_lost_work_as_new() -> None:
-    plan = LostJobsScenario(max_delay_ms=0).settle(LEFT)
+    plan = LostJobsScenario(max_delay_ms=0).settle(WITHOUT_W1)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_lost_work_is_not_delayed_if_no_member_left() -> None:
-    plan = LostJobsScenario().settle({**LEFT, "w1": ()})
+    plan = LostJobsScenario().settle({**WITHOUT_W1, "w1": ()})
     assert (plan.reassign, plan.state.pause) == (LOST, Pause())
 
 
 def test_delay_ends_without_lost_work() -> None:
     state = AssignorState(pause=Pause(candidates=("w1",), until_ms=9, delay_ms=9))
-    plan = handle_lost_assignments(frozenset(), LEFT, state, now_ms=1, max_delay_ms=9)
+    plan = handle_lost_assignments(frozenset(), WITHOUT_W1, state, now_ms=1, max_delay_ms=9)
     assert plan == LostAssignmentsPlan(state=AssignorState())
 
 
@@ -135,12 +143,12 @@ def test_delay_ends_without_lost_work() -> None:
     [
         pytest.param(300_000, [40, 1_600, 64_000, 300_000, 300_000], id="five minutes"),
         pytest.param(1, [1, 1, 1, 1, 1], id="a millisecond"),
-        pytest.param(0, [0, 0, 0, 0, 0], id="none"),
-        pytest.param(20, [20, 20, 20, 20, 20], id="below the base"),
-        pytest.param(2**31 - 1, [40, 1_600, 64_000, 2_560_000, 102_400_000], id="the largest"),
+        pytest.param(0, [0, 0, 0, 0, 0], id="no delay"),
+        pytest.param(20, [20, 20, 20, 20, 20], id="below the initial backoff"),
+        pytest.param(2**31 - 1, [40, 1_600, 64_000, 2_560_000, 102_400_000], id="largest int"),
     ],
 )
-def test_backoff_of_successive_revocations(max_delay_ms: int, waits: list[int]) -> None:
+def test_successive_revocations_back_off(max_delay_ms: int, waits: list[int]) -> None:
     assert [backoff_ms(count, max_delay_ms) for count in range(1, 6)] == waits
     assert backoff_ms(10**9, max_delay_ms) == max_delay_ms
 
@@ -149,14 +157,16 @@ def test_backoff_of_successive_revocations(max_delay_ms: int, waits: list[int]) 
     ("current", "total", "expected"),
     [
         pytest.param({"a": "12", "b": "3"}, 3, {}, id="in balance"),
-        pytest.param({"a": "1234", "b": ""}, 4, {"a": "12"}, id="half of it, from the front"),
-        pytest.param({"a": "123", "b": "456", "c": ""}, 6, {"a": "1", "b": "4"}, id="two each"),
-        pytest.param({"a": "12", "b": "34", "c": ""}, 4, {"b": "3"}, id="the first may keep one more"),
-        pytest.param({"a": "12", "b": ""}, 8, {}, id="room for work that nobody runs yet"),
-        pytest.param({"a": "1", "b": ""}, 1, {}, id="one for two"),
+        pytest.param({"a": "1234", "b": ""}, 4, {"a": "12"}, id="half of the jobs, from the front"),
+        pytest.param({"a": "123", "b": "456", "c": ""}, 6, {"a": "1", "b": "4"}, id="two jobs each"),
+        pytest.param({"a": "12", "b": "34", "c": ""}, 4, {"b": "3"}, id="the first worker may keep one more"),
+        pytest.param({"a": "12", "b": ""}, 8, {}, id="room for unassigned jobs"),
+        pytest.param({"a": "1", "b": ""}, 1, {}, id="one job for two workers"),
     ],
 )
-def test_surplus(current: dict[str, str], total: int, expected: dict[str, str]) -> None:
+def test_surplus_exceeds_the_fair_share(
+    current: dict[str, str], total: int, expected: dict[str, str]
+) -> None:
     assert find_surplus(current, total) == expected
 
 

@@ -1,4 +1,4 @@
-"""The leader's assignment for the group, and its application by members (KIP-415, EagerAssignor)."""
+"""Tests for the leader's assignment for the group, and its application by members (KIP-415, EagerAssignor)."""
 
 from __future__ import annotations
 
@@ -83,21 +83,21 @@ def test_eager_round_reassigns_all_jobs(
     tasks: dict[str, int], leaders: list[Job], members: list[Job]
 ) -> None:
     group = joined(GroupProtocol.DEFAULT, MEMBER, LEADER)
-    answer = plan(group, cluster(**tasks))
-    told = GroupAssignment(version=0, leader=LEADER, leader_url="leaderUrl", config_offset=OFFSET)
-    assert answer.assignments == {
-        LEADER: replace(told, assigned=tuple(leaders)),
-        MEMBER: replace(told, assigned=tuple(members)),
+    group_plan = plan(group, cluster(**tasks))
+    expected = GroupAssignment(version=0, leader=LEADER, leader_url="leaderUrl", config_offset=OFFSET)
+    assert group_plan.assignments == {
+        LEADER: replace(expected, assigned=tuple(leaders)),
+        MEMBER: replace(expected, assigned=tuple(members)),
     }
-    assert answer.state == AssignorState()
-    assert answer.owner_url(C1) == "leaderUrl"
+    assert group_plan.state == AssignorState()
+    assert group_plan.owner_url(C1) == "leaderUrl"
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
 def test_assignments_have_the_version_of_the_elected_protocol(protocol: GroupProtocol) -> None:
-    answer = plan(joined(protocol, LEADER), cluster(c1=1))
-    assert answer.assignments[LEADER].version == protocol.version
-    assert set(answer.assignments[LEADER].assigned) == {Job(C1), Job(C1, 0)}
+    group_plan = plan(joined(protocol, LEADER), cluster(c1=1))
+    assert group_plan.assignments[LEADER].version == protocol.version
+    assert set(group_plan.assignments[LEADER].assigned) == {Job(C1), Job(C1, 0)}
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
@@ -105,39 +105,48 @@ def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
     group = joined(protocol, LEADER, MEMBER)
     ahead = replace(group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)})
     memory = AssignorState(generation=6)
-    answer = plan(ahead, cluster(c1=1), memory)
+    group_plan = plan(ahead, cluster(c1=1), memory)
     assert latest_offset(ahead.members) == 9
-    for told in answer.assignments.values():
-        assert (told.failed, told.error, told.config_offset) == (True, AssignmentError.CONFIG_MISMATCH, 9)
-        assert (told.version, told.assigned, told.revoked, told.delay_ms) == (protocol.version, (), (), 0)
-    assert answer.state is memory
-    assert answer.owner_url(C1) is None
+    for assignment in group_plan.assignments.values():
+        assert (assignment.failed, assignment.error, assignment.config_offset) == (
+            True,
+            AssignmentError.CONFIG_MISMATCH,
+            9,
+        )
+        assert (assignment.version, assignment.assigned, assignment.revoked, assignment.delay_ms) == (
+            protocol.version,
+            (),
+            (),
+            0,
+        )
+    assert group_plan.state is memory
+    assert group_plan.owner_url(C1) is None
 
 
 def test_leader_ahead_of_members_assigns_its_own_configs() -> None:
-    answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
-    assert {told.config_offset for told in answer.assignments.values()} == {OFFSET}
-    assert not any(told.failed for told in answer.assignments.values())
+    group_plan = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
+    assert {assignment.config_offset for assignment in group_plan.assignments.values()} == {OFFSET}
+    assert not any(assignment.failed for assignment in group_plan.assignments.values())
 
 
 def test_cooperative_members_keep_their_work() -> None:
     group = joined(GroupProtocol.SESSIONED, LEADER)
     running = member(MEMBER, running=(Job(C1), Job(C1, 0)))
-    answer = plan(replace(group, members={**group.members, MEMBER: running}), cluster(c1=1, c2=1))
-    assert answer.assignments[LEADER].assigned == (Job(C2), Job(C2, 0))
-    assert answer.assignments[MEMBER].assigned == ()
-    assert answer.owner_url(TaskId(C1, 0)) == "memberUrl"
-    assert answer.owner_url(TaskId(C2, 0)) == "leaderUrl"
-    assert answer.owner_url(C3) is None
+    group_plan = plan(replace(group, members={**group.members, MEMBER: running}), cluster(c1=1, c2=1))
+    assert group_plan.assignments[LEADER].assigned == (Job(C2), Job(C2, 0))
+    assert group_plan.assignments[MEMBER].assigned == ()
+    assert group_plan.owner_url(TaskId(C1, 0)) == "memberUrl"
+    assert group_plan.owner_url(TaskId(C2, 0)) == "leaderUrl"
+    assert group_plan.owner_url(C3) is None
 
 
 def test_every_member_receives_the_same_delay() -> None:
     memory = AssignorState(
         assigned=frozenset({Job(C1)}), generation=6, members=frozenset({LEADER, MEMBER, "gone"})
     )
-    answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
-    assert {told.delay_ms for told in answer.assignments.values()} == {300_000}
-    assert answer.owners == {}
+    group_plan = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
+    assert {assignment.delay_ms for assignment in group_plan.assignments.values()} == {300_000}
+    assert group_plan.owners == {}
 
 
 def test_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
@@ -148,7 +157,7 @@ def test_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
 OLD = GroupAssignment(
     version=2, leader="m0", leader_url="u0", config_offset=3, assigned=(Job(C1), Job(C1, 0), Job(C1, 1))
 )
-TOLD = GroupAssignment(
+NEW = GroupAssignment(
     version=2,
     leader="m1",
     leader_url="u1",
@@ -160,17 +169,17 @@ TOLD = GroupAssignment(
 
 
 @pytest.mark.parametrize(
-    "error", [pytest.param(0, id="good"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
+    "error", [pytest.param(0, id="successful"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
 )
 def test_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
-    told = replace(TOLD, error=error)
-    assert apply_assignment(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
-    assert apply_assignment(None, told) == told
+    assignment = replace(NEW, error=error)
+    assert apply_assignment(OLD, assignment) == replace(assignment, assigned=(Job(C2), Job(C1), Job(C1, 1)))
+    assert apply_assignment(None, assignment) == assignment
 
 
 def test_eager_member_keeps_no_jobs() -> None:
-    told = replace(TOLD, version=0, revoked=(), delay_ms=0)
-    assert apply_assignment(OLD, told) == told
+    assignment = replace(NEW, version=0, revoked=(), delay_ms=0)
+    assert apply_assignment(OLD, assignment) == assignment
 
 
 def test_assignment_is_converted_for_the_herder() -> None:

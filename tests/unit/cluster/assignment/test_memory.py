@@ -1,4 +1,4 @@
-"""The leader's state between rounds (IncrementalCooperativeAssignor)."""
+"""Tests for the leader's state between rounds (IncrementalCooperativeAssignor)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def create_round(*configured: Job, last_generation: int = 6, **members: tuple[Jo
     )
 
 
-def diff(told: Round, memory: AssignorState = MEMORY) -> DerivedSets:
-    return diff_assignments(told.members, told, memory)
+def diff(round_: Round, memory: AssignorState = MEMORY) -> DerivedSets:
+    return diff_assignments(round_.members, round_, memory)
 
 
 def test_derived_sets_of_lost_new_deleted_and_duplicated_work() -> None:
@@ -47,18 +47,18 @@ def test_derived_sets_of_lost_new_deleted_and_duplicated_work() -> None:
 
 
 def test_assignment_of_another_generation_is_ignored() -> None:
-    heard, missed = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
-    assert (diff(heard).lost, diff(heard).new_submissions) == (frozenset({B}), NONE)
+    received, missed = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
+    assert (diff(received).lost, diff(received).new_submissions) == (frozenset({B}), NONE)
     assert (diff(missed).lost, diff(missed).new_submissions) == (NONE, frozenset({B}))
     assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
-    assert assign_incrementally(heard, MEMORY).delay_ms == 300_000
+    assert assign_incrementally(received, MEMORY).delay_ms == 300_000
 
 
 def test_missed_revocation_of_deleted_work_is_repeated() -> None:
     first = assign_incrementally(create_round(A, w1=(A, B)), MEMORY)
     assert first.revoked == {"w1": (B,)}
-    again = create_round(A, last_generation=7, w1=(A, B))
-    assert assign_incrementally(again, first.state).revoked == {"w1": (B,)}
+    next_round = create_round(A, last_generation=7, w1=(A, B))
+    assert assign_incrementally(next_round, first.state).revoked == {"w1": (B,)}
 
 
 def test_delayed_lost_work_stays_in_the_state() -> None:
@@ -69,15 +69,15 @@ def test_delayed_lost_work_stays_in_the_state() -> None:
 
 
 def test_excess_work_of_a_candidate_is_revoked_and_lost_again() -> None:
-    """As in Connect, the candidate receives a revocation of jobs that it never started, and so rejoins."""
-    waited = Pause(candidates=("w2",), until_ms=1_000, delay_ms=40)
-    memory = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=waited)
+    """As in Connect, the candidate rejoins because a job that it has never started is revoked."""
+    pause = Pause(candidates=("w2",), until_ms=1_000, delay_ms=40)
+    memory = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=pause)
     outcome = assign_incrementally(create_round(A, B, C, D, w1=(A,), w2=()), memory)
     assert outcome.revoked == {"w1": (), "w2": (B,)}
     assert outcome.assigned == {"w1": (), "w2": (C, D)}
     assert B in outcome.state.assigned
-    after = create_round(A, B, C, D, last_generation=7, w1=(A,), w2=(C, D))
-    assert assign_incrementally(after, outcome.state).assigned == {"w1": (B,), "w2": ()}
+    next_round = create_round(A, B, C, D, last_generation=7, w1=(A,), w2=(C, D))
+    assert assign_incrementally(next_round, outcome.state).assigned == {"w1": (B,), "w2": ()}
 
 
 UNEVEN = {"w1": (A, B), "w2": ()}
@@ -87,27 +87,27 @@ EVEN = {"w1": (A,), "w2": (B,)}
 @pytest.mark.parametrize(
     ("current", "before", "after", "revokes"),
     [
-        pytest.param(UNEVEN, AssignorState(), AssignorState(rebalancing=True), True, id="a first time"),
+        pytest.param(UNEVEN, AssignorState(), AssignorState(rebalancing=True), True, id="first revocation"),
         pytest.param(
             UNEVEN,
             AssignorState(rebalancing=True, revocations=1),
             AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=2_600, delay_ms=1_600)),
             False,
-            id="again: backs off",
+            id="successive revocation backs off",
         ),
         pytest.param(
             EVEN,
             AssignorState(rebalancing=True, revocations=2),
             AssignorState(),
             False,
-            id="in balance again",
+            id="balanced",
         ),
         pytest.param(
             UNEVEN,
             AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
             AssignorState(revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
             False,
-            id="not while a wait is on; but after it at once",
+            id="no revocation during a delay",
         ),
     ],
 )

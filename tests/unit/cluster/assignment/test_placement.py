@@ -1,4 +1,4 @@
-"""The decisions that assigned jobs to members, and the sets that they were derived from."""
+"""Tests for the decisions that assigned jobs to members, and for the sets from which they were derived."""
 
 from __future__ import annotations
 
@@ -84,23 +84,23 @@ def test_job_of_a_returning_worker_is_placed_as_candidate() -> None:
     leader.round("w1", "w2", c=0, d=0)
     delayed = leader.round("w1", c=0, d=0)
     assert delayed.derived.lost_handling is LostHandling.DELAYED
-    [lost] = delayed.derived.lost
-    assert lost not in delayed.placements
+    [lost_job] = delayed.derived.lost
+    assert lost_job not in delayed.placements
     leader.now_ms += MAX_DELAY_MS // 2
     leader.round("w1", "w3", c=0, d=0)
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", "w3", c=0, d=0)
     assert plan.derived.lost_handling is LostHandling.CANDIDATES
-    assert plan.placements[lost] == Placement(PlacedBy.CANDIDATE, 4)
+    assert plan.placements[lost_job] == Placement(PlacedBy.CANDIDATE, 4)
 
 
 def test_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
-    [lost] = leader.round("w1", c=0, d=0).derived.lost
+    [lost_job] = leader.round("w1", c=0, d=0).derived.lost
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", c=0, d=0)
-    assert (plan.derived.lost_handling, plan.placements[lost]) == (
+    assert (plan.derived.lost_handling, plan.placements[lost_job]) == (
         LostHandling.REASSIGNED,
         Placement(PlacedBy.LOST, 3),
     )

@@ -1,4 +1,4 @@
-"""Properties of incremental assignment in random histories of joins, leaves, lost assignments and config changes."""
+"""Tests for incremental assignment in random histories of joins, leaves, lost assignments and config changes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Group:
     connectors: dict[ConnectorName, int] = field(default_factory=dict)
     state: AssignorState = field(default_factory=AssignorState)
     leader: str = "w00"
-    leader_heard: int = 0
+    leader_generation: int = 0
     generation: int = 0
     now_ms: int = 1_000
-    born: int = 0
+    join_count: int = 0
 
     @property
     def configured(self) -> frozenset[Job]:
@@ -57,42 +57,42 @@ class Group:
         return Counter(job for jobs in self.workers.values() for job in jobs)
 
     def join(self, running: Iterable[Job] = ()) -> None:
-        self.born += 1
-        self.workers[f"w{self.born:02}"] = list(running)
+        self.join_count += 1
+        self.workers[f"w{self.join_count:02}"] = list(running)
 
     def leave(self, number: int) -> list[Job]:
-        """Lose a worker unless it is the last one; a new leader starts without state."""
+        """Remove a worker, unless it is the last one. A new leader starts without state."""
         if len(self.workers) == 1:
             return []
         name = sorted(self.workers)[number % len(self.workers)]
         jobs = self.workers.pop(name)
         if name == self.leader:
-            self.leader, self.state, self.leader_heard = min(self.workers), AssignorState(), -1
+            self.leader, self.state, self.leader_generation = min(self.workers), AssignorState(), -1
         return jobs
 
-    def rebalance(self, deaf: frozenset[int] = frozenset()) -> Outcome:
-        """Run one round whose assignments do not reach the workers in `deaf`."""
+    def rebalance(self, unreached: frozenset[int] = frozenset()) -> Outcome:
+        """Run one round whose assignments do not reach the workers with the numbers in `unreached`."""
         self.generation += 1
-        told = Round(
+        round_ = Round(
             members={name: tuple(jobs) for name, jobs in self.workers.items()},
             configured=self.configured,
-            last_generation=self.leader_heard,
+            last_generation=self.leader_generation,
             generation=self.generation,
             now_ms=self.now_ms,
             max_delay_ms=self.max_delay_ms,
         )
-        before = self.state
-        outcome = assign_incrementally(told, before)
-        check_round(told, before, outcome)
-        check_revocations(told, outcome)
+        state_before = self.state
+        outcome = assign_incrementally(round_, state_before)
+        check_round(round_, state_before, outcome)
+        check_revocations(round_, outcome)
         self.state = outcome.state
         for number, name in enumerate(sorted(self.workers)):
-            if number in deaf:
+            if number in unreached:
                 continue
             if name == self.leader:
-                self.leader_heard = self.generation
-            kept = [job for job in self.workers[name] if job not in outcome.revoked[name]]
-            self.workers[name] = [*outcome.assigned[name], *kept]
+                self.leader_generation = self.generation
+            kept_jobs = [job for job in self.workers[name] if job not in outcome.revoked[name]]
+            self.workers[name] = [*outcome.assigned[name], *kept_jobs]
         return outcome
 
     def converge(self) -> int:
@@ -100,25 +100,25 @@ class Group:
 
         Two rounds are required because a new leader learns only from its first round which jobs should run.
         """
-        rounds, quiet = 0, 0
-        while quiet < 2:
+        rounds, stable_rounds = 0, 0
+        while stable_rounds < 2:
             outcome = self.rebalance()
             self.now_ms += outcome.delay_ms
-            moved = any(outcome.assigned.values()) or any(outcome.revoked.values())
-            quiet = 0 if moved or outcome.delay_ms else quiet + 1
-            rounds += not quiet
+            has_moves = any(outcome.assigned.values()) or any(outcome.revoked.values())
+            stable_rounds = 0 if has_moves or outcome.delay_ms else stable_rounds + 1
+            rounds += not stable_rounds
             assert rounds <= MAX_ROUNDS
         return rounds
 
 
-def check_revocations(told: Round, outcome: Outcome) -> None:
-    """Check that only deleted, duplicate or excess jobs are revoked, the latter only without a delay."""
-    reported = Counter(job for jobs in told.members.values() for job in jobs)
+def check_revocations(round_: Round, outcome: Outcome) -> None:
+    """Check that only deleted, duplicate or excess jobs are revoked, and excess jobs only without a delay."""
+    report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
     for member, jobs in outcome.revoked.items():
-        surplus = [job for job in jobs if job in told.configured and reported[job] <= 1]
+        surplus = [job for job in jobs if job in round_.configured and report_counts[job] <= 1]
         assert not (surplus and outcome.delay_ms), "revoked jobs to balance load during a delay"
         for kind in (is_connector, is_task):
-            share = size(told.configured, kind) // len(told.members)
+            share = size(round_.configured, kind) // len(round_.members)
             if size(surplus, kind):
                 assert size(outcome.owned[member], kind) >= share, (
                     "revoked so many jobs that a member is below its fair share"
@@ -126,7 +126,7 @@ def check_revocations(told: Round, outcome: Outcome) -> None:
 
 
 def check_converged(group: Group) -> None:
-    """Check that a stable group runs all jobs once and balanced."""
+    """Check that a stable group runs every job once and that the load is balanced."""
     assert group.running() == Counter(group.configured), "a job is lost, duplicated or deleted"
     for kind in (is_connector, is_task):
         sizes = [size(jobs, kind) for jobs in group.workers.values()]
@@ -142,22 +142,22 @@ events = st.one_of(
     st.tuples(st.just("wait"), st.integers(0, 400_000)),
     st.tuples(st.just("converge"), st.just(0)),
 )
-deaf = st.frozensets(st.integers(0, 4), max_size=3)
-histories = st.lists(st.tuples(st.lists(events, max_size=3), deaf), max_size=12)
+unreached_workers = st.frozensets(st.integers(0, 4), max_size=3)
+histories = st.lists(st.tuples(st.lists(events, max_size=3), unreached_workers), max_size=12)
 max_delays = st.sampled_from([0, 1, 1_000, 300_000])
 
 
 def apply_event(group: Group, event: tuple[str, int]) -> None:
-    what, number = event
-    match what:
+    kind, number = event
+    match kind:
         case "join":
             group.join()
         case "leave":
             group.leave(number)
-        case "bounce":  # back before the loss was detected, with a new member id and no work
+        case "bounce":  # a return before the loss is detected, with a new member ID and no work
             if group.leave(number):
                 group.join()
-        case "configure":  # a new connector, or other tasks of an existing one
+        case "configure":  # a new connector, or another number of tasks of an existing connector
             group.connectors[ConnectorName(f"c{number % 6}")] = number // 4
         case "delete":
             group.connectors.pop(ConnectorName(f"c{number % 6}"), None)
@@ -173,10 +173,10 @@ def test_random_history_ends_balanced_without_duplicates(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]]
 ) -> None:
     group = Group(max_delay_ms=max_delay_ms)
-    for happenings, unheard in history:
-        for event in happenings:
+    for round_events, unreached in history:
+        for event in round_events:
             apply_event(group, event)
-        group.rebalance(unheard)
+        group.rebalance(unreached)
         assert set(group.running().values()) <= {1}, "a job runs twice"
     group.converge()
     check_converged(group)
@@ -187,16 +187,16 @@ def test_random_history_ends_balanced_without_duplicates(
 def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
 ) -> None:
-    """A disconnected worker returns unaware that its work was reassigned, so jobs run twice for one round."""
+    """The worker does not know that its work was reassigned, so that jobs run twice for one round."""
     group = Group(max_delay_ms=max_delay_ms, connectors={ConnectorName("c0"): 5, ConnectorName("c1"): 3})
     group.join()
     group.converge()
-    stale = group.leave(number)
-    for happenings, unheard in history:
-        for event in happenings:
+    stale_jobs = group.leave(number)
+    for round_events, unreached in history:
+        for event in round_events:
             apply_event(group, event)
-        group.rebalance(unheard)
-    group.join(stale)
+        group.rebalance(unreached)
+    group.join(stale_jobs)
     group.rebalance()
     assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
     group.converge()
@@ -216,10 +216,10 @@ def test_balanced_work_does_not_move_with_any_leader(
     for _ in range(workers - 1):
         group.join()
     assert group.converge() <= 1
-    before = {name: list(jobs) for name, jobs in group.workers.items()}
+    jobs_before = {name: list(jobs) for name, jobs in group.workers.items()}
     group.state = AssignorState()  # another worker becomes the leader
     outcome = group.rebalance()
-    assert (group.workers, outcome.delay_ms) == (before, 0)
+    assert (group.workers, outcome.delay_ms) == (jobs_before, 0)
 
 
 @settings(max_examples=40)
@@ -227,12 +227,11 @@ def test_balanced_work_does_not_move_with_any_leader(
 def test_assignment_is_deterministic(
     history: list[tuple[list[tuple[str, int]], frozenset[int]]],
 ) -> None:
-    one, other = Group(max_delay_ms=1_000), Group(max_delay_ms=1_000)
-    for happenings, unheard in history:
-        for group in (one, other):
-            for event in happenings:
+    first, second = Group(max_delay_ms=1_000), Group(max_delay_ms=1_000)
+    for round_events, unreached in history:
+        for group in (first, second):
+            for event in round_events:
                 apply_event(group, event)
-        other.workers = dict(
-            reversed(other.workers.items())
-        )  # the assignment must not depend on the order of members
-        assert one.rebalance(unheard) == other.rebalance(unheard)
+        # The assignment must not depend on the order of members.
+        second.workers = dict(reversed(second.workers.items()))
+        assert first.rebalance(unreached) == second.rebalance(unreached)

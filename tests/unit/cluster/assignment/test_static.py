@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987): its eight steps, its example, and the rules of docs/static-assignments.md.
+"""Tests for static assignments (KIP-987): the steps and the example of the KIP, and docs/static-assignments.md.
 
 test_static_group.py tests the leader's input, and tests/unit/config/worker/test_static.py the lists of a worker.
 """
@@ -9,7 +9,7 @@ from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.static import assign_statically
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
-from tests.fakes.cluster.static_story import FIVE_MINUTES_MS, StaticScenario, count_jobs, jobs
+from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS, StaticScenario, count_jobs, jobs
 
 
 def example() -> StaticScenario:
@@ -32,7 +32,7 @@ def test_kip_987_example() -> None:
     scenario = example()
     assert scenario.list_jobs("w1") == {"c1", "c1-0"}
     assert spread(scenario, "w2", "w3") == ([0, 1], [1, 2])
-    kept = scenario.leave("w1")
+    jobs_of_w1 = scenario.leave("w1")
     scenario.rebalance()
     assert (scenario.last.delay_ms, scenario.assigned(), scenario.revoked()) == (FIVE_MINUTES_MS, {}, {})
     scenario.rebalance(after_ms=FIVE_MINUTES_MS)
@@ -43,17 +43,18 @@ def test_kip_987_example() -> None:
     assert not scenario.assigned()
     scenario.rebalance()
     assert scenario.assigned() == {"w1": {"c1", "c1-0"}}
-    assert scenario.running().keys() >= set(kept)
+    assert scenario.running().keys() >= set(jobs_of_w1)
     scenario.check_stable()
 
 
 def test_misplaced_jobs_are_revoked() -> None:
     scenario = StaticScenario(connectors={"c1": 2})
-    scenario.join("w1", "c1", running=jobs("c1-0"))  # 5: a wildcard job on a static worker
-    scenario.join(
-        "w2", "c1-1", running=jobs("c1")
-    )  # 4: a static job on a static worker that does not list it
-    scenario.join("w3", running=jobs("c1-1"))  # 3: a static job on a wildcard worker
+    # Step 5: w1 is a static worker that runs a wildcard job.
+    scenario.join("w1", "c1", running=jobs("c1-0"))
+    # Step 4: w2 is a static worker that runs a static job of another worker.
+    scenario.join("w2", "c1-1", running=jobs("c1"))
+    # Step 3: w3 is a wildcard worker that runs a static job.
+    scenario.join("w3", running=jobs("c1-1"))
     scenario.rebalance()
     assert scenario.revoked() == {"w1": {"c1-0"}, "w2": {"c1"}, "w3": {"c1-1"}}
     assert not scenario.assigned()
@@ -63,7 +64,7 @@ def test_misplaced_jobs_are_revoked() -> None:
 
 
 def test_load_balancing_makes_room_for_unassigned_wildcard_jobs() -> None:
-    """All wildcard jobs, assigned or not, including those revoked from w1, must be balanced eventually."""
+    """All wildcard jobs must be balanced eventually, including unassigned jobs and jobs revoked from w1."""
     scenario = StaticScenario(connectors={"c1": 4})
     scenario.join("w1", "c1", running=jobs("c1 c1-0 c1-1"))
     scenario.join("w2", running=jobs("c1-2 c1-3"))
@@ -110,13 +111,13 @@ def test_misplaced_jobs_move_in_two_rounds_during_a_delay() -> None:
     scenario.leave("w2")
     scenario.rebalance()
     assert scenario.last.delay_ms == FIVE_MINUTES_MS
-    stays = next(name for name in ("c1-1", "c2", "c2-0", "c2-1") if scenario.find_workers(name) == ["w3"])
-    scenario.join("w4", stays)
+    job = next(name for name in ("c1-1", "c2", "c2-0", "c2-1") if scenario.find_workers(name) == ["w3"])
+    scenario.join("w4", job)
     scenario.rebalance(after_ms=1_000)
-    assert scenario.revoked() == {"w3": {stays}}
+    assert scenario.revoked() == {"w3": {job}}
     assert (scenario.assigned(), scenario.last.delay_ms) == ({}, FIVE_MINUTES_MS - 1_000)
     scenario.rebalance()
-    assert scenario.assigned() == {"w4": {stays}}
+    assert scenario.assigned() == {"w4": {job}}
     assert scenario.last.delay_ms == FIVE_MINUTES_MS - 1_000, "the lost jobs still wait"
 
 
@@ -147,12 +148,12 @@ def test_new_listed_job_goes_to_the_least_loaded_lister() -> None:
     scenario.connectors["c2"] = 1
     scenario.rebalance()
     assert scenario.assigned() == {"w1": {"c2", "c2-0"}}, (
-        "w1 ran nothing; then both ran one, and w1 is first by id"
+        "c2 goes to the idle w1; c2-0 goes to w1 by ID, because both run one job"
     )
     scenario.connectors["c3"] = 0
     scenario.lists = {name: listed | jobs("c3") for name, listed in scenario.lists.items()}
     scenario.rebalance()
-    assert scenario.assigned() == {"w2": {"c3"}}, "w2 runs one job, w1 two"
+    assert scenario.assigned() == {"w2": {"c3"}}, "w2 runs one job, and w1 runs two"
 
 
 def test_another_lister_takes_over_immediately() -> None:
@@ -164,8 +165,8 @@ def test_another_lister_takes_over_immediately() -> None:
     scenario.settle()
     scenario.leave("w1")
     scenario.rebalance()
-    assert scenario.assigned() == {"w2": {"c1"}}, "in the same round"
-    assert scenario.last.delay_ms == FIVE_MINUTES_MS, "no worker lists c1-0 any more, so it waits"
+    assert scenario.assigned() == {"w2": {"c1"}}, "c1 is reassigned in the same round"
+    assert scenario.last.delay_ms == FIVE_MINUTES_MS, "c1-0 waits because no worker lists it any more"
     assert scenario.find_workers("c1-0") == []
     scenario.rebalance(after_ms=FIVE_MINUTES_MS)
     assert scenario.find_workers("c1-0") == ["w3"]
@@ -244,7 +245,7 @@ def test_unassignable_job_is_not_lost_when_a_static_worker_leaves() -> None:
     scenario.leave("w1")
     scenario.join("w4")
     scenario.rebalance()
-    assert scenario.assigned() == {"w4": {"c1-0"}}, "nobody had it; c1-1 waits for w1"
+    assert scenario.assigned() == {"w4": {"c1-0"}}, "no worker ran c1-0; c1-1 waits for w1"
     assert scenario.last.delay_ms == FIVE_MINUTES_MS
 
 
@@ -255,12 +256,12 @@ def test_static_worker_is_excluded_from_wildcard_balancing() -> None:
     scenario.settle()
     scenario.join("w3", "c9")
     scenario.check_stable()
-    lost = scenario.leave("w2")
+    jobs_of_w2 = scenario.leave("w2")
     scenario.rebalance()
     assert scenario.last.delay_ms == FIVE_MINUTES_MS
     assert scenario.state.pause.candidates == (), "w3 runs no jobs and is not a candidate"
     scenario.rebalance(after_ms=FIVE_MINUTES_MS)
-    assert {*lost} <= {*scenario.workers["w1"]}
+    assert {*jobs_of_w2} <= {*scenario.workers["w1"]}
     assert scenario.workers["w3"] == []
 
 
@@ -270,14 +271,14 @@ def test_idle_wildcard_worker_receives_all_lost_work() -> None:
         scenario.join(name)
     scenario.join("w4", "c3")
     scenario.settle()
-    lost = scenario.leave("w2")
+    jobs_of_w2 = scenario.leave("w2")
     scenario.rebalance()
     scenario.join("w2 again")
     scenario.join("w5", "c9")
     scenario.rebalance(after_ms=1_000)
     assert scenario.state.pause.candidates == ("w2 again",)
     scenario.rebalance(after_ms=FIVE_MINUTES_MS)
-    assert {*lost} == {*scenario.workers["w2 again"]}
+    assert {*jobs_of_w2} == {*scenario.workers["w2 again"]}
 
 
 def test_undelivered_wildcard_work_is_not_delayed_by_a_leaving_static_worker() -> None:
@@ -286,7 +287,7 @@ def test_undelivered_wildcard_work_is_not_delayed_by_a_leaving_static_worker() -
     scenario.join("w2")
     scenario.settle()
     scenario.connectors["c2"] = 0
-    scenario.rebalance(deaf=["w2"])
+    scenario.rebalance(unreached=["w2"])
     scenario.leave("w1")
     scenario.join("w3", "c1")
     scenario.rebalance()
@@ -300,7 +301,7 @@ def test_worker_that_became_static_is_not_expected_as_wildcard_worker() -> None:
     scenario.join("w2")
     scenario.settle()
     scenario.connectors["c2"] = 0
-    scenario.rebalance(deaf=["w2"])
+    scenario.rebalance(unreached=["w2"])
     scenario.assign = assign_statically
     scenario.lists["w1"] = jobs("c1")
     scenario.rebalance()
@@ -322,11 +323,11 @@ def test_duplicate_work_is_revoked_also_from_listers() -> None:
 def test_deleted_work_is_revoked_from_every_worker() -> None:
     scenario = example()
     scenario.connectors = {"c2": 2}
-    holder = scenario.find_workers("c1-1")[0]
+    owner = scenario.find_workers("c1-1")[0]
     scenario.rebalance()
     revoked = scenario.revoked()
     assert revoked["w1"] == {"c1", "c1-0"}
-    assert "c1-1" in revoked[holder]
+    assert "c1-1" in revoked[owner]
 
 
 def test_lists_are_ignored_after_a_downgrade_until_the_upgrade() -> None:

@@ -1,4 +1,4 @@
-"""Static assignments in the metadata of members, by protocol (KIP-987)."""
+"""Tests for static assignments in the metadata of members, by protocol (KIP-987)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMetadata
-from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
+from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS
 
 
 def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
@@ -31,8 +31,8 @@ def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
         assert plan.state.lists == {}
 
 
-def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
-    """Return members of which only the leader runs jobs, all of c1."""
+def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
+    """Return a group whose leader runs the connector c1 and both of its tasks."""
     c1 = ConnectorName("c1")
     running = GroupAssignment(
         version=protocol.version,
@@ -61,14 +61,16 @@ CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config=
 def test_first_static_round_moves_listed_jobs() -> None:
     memory = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
     lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
-    before = plan_group(
-        group_of(GroupProtocol.SESSIONED, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+    sessioned_plan = plan_group(
+        create_group(GroupProtocol.SESSIONED, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
     )
-    assert before.assignments["w1"].revoked == (Job(C1, 0),), "only one task, to balance load"
-    after = plan_group(
-        group_of(GroupProtocol.STATIC, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+    assert sessioned_plan.assignments["w1"].revoked == (Job(C1, 0),), (
+        "only one task is revoked to balance the load"
     )
-    assert set(after.assignments["w1"].revoked) == {Job(C1), Job(C1, 0)}
+    static_plan = plan_group(
+        create_group(GroupProtocol.STATIC, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+    )
+    assert set(static_plan.assignments["w1"].revoked) == {Job(C1), Job(C1, 0)}
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,9 @@ def test_first_static_round_moves_listed_jobs() -> None:
 )
 def test_older_protocol_ignores_lists(protocol: GroupProtocol) -> None:
     lists = {"w1": (Job(C1),), "w2": (Job(C1), Job(C1, 0), Job(C1, 1))}
-    without: dict[str, tuple[Job, ...]] = {"w1": (), "w2": ()}
+    no_lists: dict[str, tuple[Job, ...]] = {"w1": (), "w2": ()}
     plans = [
-        plan_group(group_of(protocol, each), CLUSTER, AssignorState(), now_ms=0, max_delay_ms=0)
-        for each in (lists, without)
+        plan_group(create_group(protocol, static_lists), CLUSTER, AssignorState(), now_ms=0, max_delay_ms=0)
+        for static_lists in (lists, no_lists)
     ]
     assert plans[0] == plans[1]

@@ -1,4 +1,4 @@
-"""Properties of static assignment in random histories of joins, leaves, lists, lost assignments and config changes."""
+"""Tests for static assignment in random histories of joins, leaves, lists, lost assignments and config changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.cluster.assignment.static import assign_statically, static_jobs
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 from tests.fakes.cluster.rounds import check_round
-from tests.fakes.cluster.static_story import StaticScenario, count_jobs
+from tests.fakes.cluster.static_scenario import StaticScenario, count_jobs
 
 MAX_ROUNDS = 7
 """Maximum number of rounds with changes: a lost assignment, the end of a delay, and moves in two rounds."""
@@ -34,34 +34,33 @@ events = st.one_of(
     st.tuples(st.just("downgrade"), st.just(0)),
     st.tuples(st.just("upgrade"), st.just(0)),
 )
-deaf = st.frozensets(st.integers(0, 4), max_size=3)
-histories = st.lists(st.tuples(st.lists(events, max_size=3), deaf), max_size=12)
+unreached = st.frozensets(st.integers(0, 4), max_size=3)
+histories = st.lists(st.tuples(st.lists(events, max_size=3), unreached), max_size=12)
 max_delays = st.sampled_from([0, 1, 1_000, 300_000])
 
 
 class Group(StaticScenario):
-    """A scenario that checks each round, and whose leader, the first member by id, may be replaced."""
+    """A scenario that checks each round. Its leader is the first member by ID, and may be replaced."""
 
-    born = 0
-    leader_heard = True
+    join_count = 0
+    leader_received_last = True
 
-    def happen(self, what: str, how: object) -> None:
-        match what, how:
+    def apply_event(self, kind: str, argument: object) -> None:
+        match kind, argument:
             case "join", frozenset():
-                self.enter(how)
+                self.join_worker(argument)
             case "leave", int():
-                self.lose(how)
+                self.lose_worker(argument)
             case "return", (int() as number, frozenset() as listed):
-                if self.lose(
-                    number
-                ):  # returns before the loss was detected, with a new member id and no work
-                    self.enter(listed)
+                # The worker returns before its loss is detected, with a new member ID and no work.
+                if self.lose_worker(number):
+                    self.join_worker(listed)
             case "configure", (int() as number, int() as tasks):
                 self.connectors[f"c{number}"] = tasks
             case "delete", _:
-                self.connectors.pop(f"c{how}", None)
+                self.connectors.pop(f"c{argument}", None)
             case "wait", int():
-                self.now_ms += how
+                self.now_ms += argument
             case "downgrade", _:
                 self.assign = assign_incrementally
             case "upgrade", _:
@@ -69,89 +68,95 @@ class Group(StaticScenario):
             case _:
                 self.settle(MAX_ROUNDS + 1)
 
-    def enter(self, listed: frozenset[Job]) -> None:
-        self.born += 1
-        name = f"w{self.born:02}"
+    def join_worker(self, listed: frozenset[Job]) -> None:
+        self.join_count += 1
+        name = f"w{self.join_count:02}"
         self.workers[name] = []
         if listed:
             self.lists[name] = listed
 
-    def lose(self, number: int) -> bool:
+    def lose_worker(self, number: int) -> bool:
         if len(self.workers) < 2:
             return False
         name = sorted(self.workers)[number % len(self.workers)]
         if name == min(self.workers):
-            self.state, self.leader_heard = AssignorState(), True
+            self.state, self.leader_received_last = AssignorState(), True
         self.leave(name)
         return True
 
     @override
-    def rebalance(self, *, after_ms: int = 0, deaf: object = ()) -> Outcome:
-        told = replace(
+    def rebalance(self, *, after_ms: int = 0, unreached: object = ()) -> Outcome:
+        round_ = replace(
             self.round(),
             members={name: tuple(jobs) for name, jobs in self.workers.items()},
             generation=self.generation + 1,
-            last_generation=self.generation if self.leader_heard else self.generation - 1,
+            last_generation=self.generation if self.leader_received_last else self.generation - 1,
         )
         static = self.assign is assign_statically
-        numbers = deaf if isinstance(deaf, frozenset) else frozenset()
+        numbers = unreached if isinstance(unreached, frozenset) else frozenset()
         names = [name for number, name in enumerate(sorted(self.workers)) if number in numbers]
         self.now_ms += after_ms
         self.generation += 1
-        self.outcome = self.assign(told, self.state)
-        check_round(told, self.state, self.outcome)
+        self.outcome = self.assign(round_, self.state)
+        check_round(round_, self.state, self.outcome)
         if static:
-            check_placements(told, self.outcome)
+            check_placements(round_, self.outcome)
         self.state = self.outcome.state
-        self.leader_heard = min(self.workers) not in names
+        self.leader_received_last = min(self.workers) not in names
         for name, running in self.workers.items():
             if name not in names:
-                kept = [each for each in running if each not in self.outcome.revoked[name]]
-                self.workers[name] = [*self.outcome.assigned[name], *kept]
+                kept_jobs = [job for job in running if job not in self.outcome.revoked[name]]
+                self.workers[name] = [*self.outcome.assigned[name], *kept_jobs]
         return self.outcome
 
 
-def check_placements(told: Round, outcome: Outcome) -> None:
-    """Check that static jobs are assigned to listers, wildcard jobs to wildcard workers, without needless moves."""
-    static = static_jobs(told)
-    reported = Counter(job for jobs in told.members.values() for job in jobs)
-    wildcard = told.members.keys() - told.lists.keys()
-    for member in told.members:
-        listed = told.lists.get(member)
+def check_placements(round_: Round, outcome: Outcome) -> None:
+    """Check that workers are assigned only jobs that they may run, and that no job moves needlessly."""
+    static = static_jobs(round_)
+    report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
+    wildcard = round_.members.keys() - round_.lists.keys()
+    for member in round_.members:
+        listed = round_.lists.get(member)
         assigned, revoked = set(outcome.assigned[member]), set(outcome.revoked[member])
         misplaced = {
-            job for job in told.members[member] if (job in static if listed is None else job not in listed)
+            job for job in round_.members[member] if (job in static if listed is None else job not in listed)
         }
-        assert assigned <= (told.configured - static if listed is None else listed), (
+        assert assigned <= (round_.configured - static if listed is None else listed), (
             "a job is assigned to a worker that must not run it"
         )
         assert misplaced <= revoked, "a job remains on a worker that must not run it"
-        owed = misplaced | {job for job in revoked if job not in told.configured or reported[job] > 1}
-        moved = revoked - owed
+        required_revocations = misplaced | {
+            job for job in revoked if job not in round_.configured or report_counts[job] > 1
+        }
+        moved_jobs = revoked - required_revocations
         if listed is not None:
-            assert not moved, "revoked a listed job from a worker that lists it"
-        elif moved:
+            assert not moved_jobs, "revoked a listed job from a worker that lists it"
+        elif moved_jobs:
             assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
-            check_fair_share(told.configured - static, moved, outcome.owned[member], len(wildcard))
-    free = static - reported.keys()
-    assert free <= {job for jobs in outcome.assigned.values() for job in jobs}, (
+            check_fair_share(round_.configured - static, moved_jobs, outcome.owned[member], len(wildcard))
+    unassigned = static - report_counts.keys()
+    assert unassigned <= {job for jobs in outcome.assigned.values() for job in jobs}, (
         "a static job waits although a worker lists it"
     )
 
 
-def check_fair_share(jobs: frozenset[Job], moved: set[Job], kept: tuple[Job, ...], members: int) -> None:
+def check_fair_share(
+    jobs: frozenset[Job], moved_jobs: set[Job], kept_jobs: tuple[Job, ...], members: int
+) -> None:
     """Check that no member with a balancing revocation is below its fair share."""
-    for taken, holds, total in zip(count_jobs(moved), count_jobs(kept), count_jobs(jobs), strict=True):
-        assert not taken or holds >= total // members, (
+    for moved_count, kept_count, total_count in zip(
+        count_jobs(moved_jobs), count_jobs(kept_jobs), count_jobs(jobs), strict=True
+    ):
+        assert not moved_count or kept_count >= total_count // members, (
             "revoked so many jobs that a member is below its fair share"
         )
 
 
 def check_settled(group: Group) -> None:
     """Check the properties of a stable group."""
-    told = group.round()
-    static = static_jobs(told) if group.assign is assign_statically else frozenset[Job]()
-    lists_ = told.lists if group.assign is assign_statically else {}
+    round_ = group.round()
+    static = static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
+    lists_ = round_.lists if group.assign is assign_statically else {}
     wildcard = {name: jobs for name, jobs in group.workers.items() if name not in lists_}
     for name, listed in lists_.items():
         assert {*group.workers[name]} <= listed
@@ -178,10 +183,10 @@ def test_random_history_ends_with_every_job_placed_correctly(
     group = create_group(max_delay_ms)
     if listed:
         group.lists["w00"] = listed
-    for happenings, unheard in history:
-        for event in happenings:
-            group.happen(*event)
-        group.rebalance(deaf=unheard)
+    for round_events, unreached in history:
+        for event in round_events:
+            group.apply_event(*event)
+        group.rebalance(unreached=unreached)
         assert set(group.running().values()) <= {1}, "a job runs twice"
     group.settle(MAX_ROUNDS + 1)
     check_settled(group)
@@ -192,20 +197,20 @@ def test_random_history_ends_with_every_job_placed_correctly(
 def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: History, number: int, listed: frozenset[Job]
 ) -> None:
-    """A disconnected worker returns unaware that its work was reassigned, so jobs run twice for one round."""
+    """The worker does not know that its work was reassigned, so that jobs run twice for one round."""
     group = create_group(max_delay_ms)
     group.connectors = {"c0": 3, "c1": 2}
-    group.enter(listed)
+    group.join_worker(listed)
     group.settle()
     name = sorted(group.workers)[number % 2]
-    stale = list(group.workers[name])
-    group.lose(number)
-    for happenings, unheard in history:
-        for event in happenings:
-            group.happen(*event)
-        group.rebalance(deaf=unheard)
-    group.enter(listed)
-    group.workers[max(group.workers)] = stale
+    stale_jobs = list(group.workers[name])
+    group.lose_worker(number)
+    for round_events, unreached in history:
+        for event in round_events:
+            group.apply_event(*event)
+        group.rebalance(unreached=unreached)
+    group.join_worker(listed)
+    group.workers[max(group.workers)] = stale_jobs
     group.rebalance()
     assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
     group.settle(MAX_ROUNDS + 1)
@@ -219,17 +224,17 @@ def test_group_without_static_workers_equals_the_sessioned_protocol(
 ) -> None:
     static, sessioned = create_group(max_delay_ms), create_group(max_delay_ms)
     sessioned.assign = assign_incrementally
-    for happenings, unheard in history:
-        for what, how in happenings:
-            if what in {"downgrade", "upgrade", "settle"}:
+    for round_events, unreached in history:
+        for kind, argument in round_events:
+            if kind in {"downgrade", "upgrade", "settle"}:
                 continue
             for group in (static, sessioned):
-                group.happen(what, without_lists(how))
-        assert static.rebalance(deaf=unheard) == sessioned.rebalance(deaf=unheard)
+                group.apply_event(kind, without_lists(argument))
+        assert static.rebalance(unreached=unreached) == sessioned.rebalance(unreached=unreached)
         assert static.workers == sessioned.workers
 
 
-A_STATIC_WORKER_MISSES_A_REVOCATION: History = [
+STATIC_WORKER_MISSES_A_REVOCATION: History = [
     ([("join", frozenset()), ("configure", (0, 0)), ("configure", (2, 0))], frozenset()),
     ([("leave", 1), ("configure", (1, 0))], frozenset({2})),
     ([], frozenset()),
@@ -238,61 +243,72 @@ A_STATIC_WORKER_MISSES_A_REVOCATION: History = [
 
 @settings(max_examples=100)
 @given(max_delays, histories)
-@example(1, A_STATIC_WORKER_MISSES_A_REVOCATION)
+@example(1, STATIC_WORKER_MISSES_A_REVOCATION)
 def test_wildcard_work_equals_a_sessioned_group_of_wildcard_workers(
     max_delay_ms: int, history: History
 ) -> None:
-    """Steps 7 and 8 are the incremental algorithm, unaffected by static workers with static jobs."""
-    both, alone = create_group(max_delay_ms), create_group(max_delay_ms)
-    alone.assign = assign_incrementally
-    apart = ConnectorName("apart")
+    """Steps 7 and 8 are the incremental algorithm. Static workers that run static jobs do not affect the result."""
+    mixed, wildcard_only = create_group(max_delay_ms), create_group(max_delay_ms)
+    wildcard_only.assign = assign_incrementally
+    static_connector = ConnectorName("apart")
     for name, listed in (
-        ("z0", {Job(apart), Job(apart, 0)}),
-        ("z1", {Job(apart, 0), Job(apart, 1), Job(apart, 2)}),
+        ("z0", {Job(static_connector), Job(static_connector, 0)}),
+        ("z1", {Job(static_connector, 0), Job(static_connector, 1), Job(static_connector, 2)}),
     ):
-        both.workers[name] = []
-        both.lists[name] = frozenset(listed)
-    for happenings, unheard in history:
-        for what, how in happenings:
-            if what in {"leave", "return"}:
-                number = how if isinstance(how, int) else how[0] if isinstance(how, tuple) else 0
-                name = sorted(alone.workers)[number % len(alone.workers)]
-                assert alone.lose(number) == (name not in alone.workers)
-                if name not in alone.workers:
-                    both.lose(sorted(both.workers).index(name))
-            if what in {"join", "return"}:
-                for group in (both, alone):
-                    group.enter(frozenset())
-            if what in {"configure", "delete", "wait"}:
-                for group in (both, alone):
-                    group.happen(what, how)
-        both.connectors["apart"] = len(both.connectors) % 4
-        here, there = both.rebalance(deaf=unheard), alone.rebalance(deaf=unheard)
-        assert here.delay_ms == there.delay_ms
-        for name in alone.workers:
-            assert (here.assigned[name], here.revoked[name]) == (there.assigned[name], there.revoked[name])
+        mixed.workers[name] = []
+        mixed.lists[name] = frozenset(listed)
+    for round_events, unreached in history:
+        for kind, argument in round_events:
+            if kind in {"leave", "return"}:
+                number = (
+                    argument
+                    if isinstance(argument, int)
+                    else argument[0]
+                    if isinstance(argument, tuple)
+                    else 0
+                )
+                name = sorted(wildcard_only.workers)[number % len(wildcard_only.workers)]
+                assert wildcard_only.lose_worker(number) == (name not in wildcard_only.workers)
+                if name not in wildcard_only.workers:
+                    mixed.lose_worker(sorted(mixed.workers).index(name))
+            if kind in {"join", "return"}:
+                for group in (mixed, wildcard_only):
+                    group.join_worker(frozenset())
+            if kind in {"configure", "delete", "wait"}:
+                for group in (mixed, wildcard_only):
+                    group.apply_event(kind, argument)
+        mixed.connectors["apart"] = len(mixed.connectors) % 4
+        mixed_outcome, wildcard_outcome = (
+            mixed.rebalance(unreached=unreached),
+            wildcard_only.rebalance(unreached=unreached),
+        )
+        assert mixed_outcome.delay_ms == wildcard_outcome.delay_ms
+        for name in wildcard_only.workers:
+            assert (mixed_outcome.assigned[name], mixed_outcome.revoked[name]) == (
+                wildcard_outcome.assigned[name],
+                wildcard_outcome.revoked[name],
+            )
 
 
-def without_lists(how: object) -> object:
-    """Return an event without lists."""
-    if isinstance(how, frozenset):
+def without_lists(argument: object) -> object:
+    """Return the argument of an event without its list."""
+    if isinstance(argument, frozenset):
         return frozenset[Job]()
-    if isinstance(how, tuple) and isinstance(how[1], frozenset):
-        return how[0], frozenset[Job]()
-    return how
+    if isinstance(argument, tuple) and isinstance(argument[1], frozenset):
+        return argument[0], frozenset[Job]()
+    return argument
 
 
 @settings(max_examples=60)
 @given(max_delays, histories)
 def test_assignment_is_deterministic(max_delay_ms: int, history: History) -> None:
-    one, other = create_group(max_delay_ms), create_group(max_delay_ms)
-    for happenings, unheard in history:
-        for event in happenings:
+    first, second = create_group(max_delay_ms), create_group(max_delay_ms)
+    for round_events, unreached in history:
+        for event in round_events:
             if event[0] != "settle":
-                one.happen(*event)
-                other.happen(*event)
-        other.workers = dict(
-            reversed(other.workers.items())
-        )  # the assignment must not depend on the order of members
-        other.lists = dict(reversed(other.lists.items()))
-        assert one.rebalance(deaf=unheard) == other.rebalance(deaf=unheard)
+                first.apply_event(*event)
+                second.apply_event(*event)
+        # The assignment must not depend on the order of members.
+        second.workers = dict(reversed(second.workers.items()))
+        second.lists = dict(reversed(second.lists.items()))
+        assert first.rebalance(unreached=unreached) == second.rebalance(unreached=unreached)

@@ -1,4 +1,4 @@
-"""Scenarios of incremental assignment from IncrementalCooperativeAssignorTest, and additional ones.
+"""Tests for incremental assignment in the scenarios of IncrementalCooperativeAssignorTest and in additional ones.
 
 Scenarios check the number of jobs of each worker, the revocations and the delay, but not the owner of each job.
 """
@@ -54,7 +54,9 @@ class Scenario:
     def change_leader(self) -> None:
         self.state = AssignorState()
 
-    def rebalance(self, *, after_ms: int = 0, delivered: bool = True, leader_heard_last: bool = True) -> None:
+    def rebalance(
+        self, *, after_ms: int = 0, delivered: bool = True, leader_received_last: bool = True
+    ) -> None:
         self.now_ms += after_ms
         self.generation += 1
         configured = [job for name, tasks in self.connectors.items() for job in list_jobs(name, tasks)]
@@ -62,7 +64,7 @@ class Scenario:
             Round(
                 members=self.workers,
                 configured=frozenset(configured),
-                last_generation=self.generation - (1 if leader_heard_last else 2),
+                last_generation=self.generation - (1 if leader_received_last else 2),
                 generation=self.generation,
                 now_ms=self.now_ms,
                 max_delay_ms=self.max_delay_ms,
@@ -71,8 +73,8 @@ class Scenario:
         )
         self.state = self.last.state
         for name, jobs in self.workers.items() if delivered else ():
-            kept = [job for job in jobs if job not in self.last.revoked[name]]
-            self.workers[name] = [*self.last.assigned[name], *kept]
+            kept_jobs = [job for job in jobs if job not in self.last.revoked[name]]
+            self.workers[name] = [*self.last.assigned[name], *kept_jobs]
 
     def assert_loads(
         self,
@@ -81,7 +83,7 @@ class Scenario:
         tasks: list[int] | None = None,
         delay_ms: int | None = None,
     ) -> None:
-        """Check the sorted numbers of connectors and tasks of the workers, and the delay if not None."""
+        """Check the sorted numbers of connectors and tasks of the workers, and the delay; None is not checked."""
         loads = [count_jobs(jobs) for jobs in self.workers.values()]
         assert connectors in (None, sorted(load[0] for load in loads))
         assert tasks in (None, sorted(load[1] for load in loads))
@@ -91,14 +93,14 @@ class Scenario:
         self.assert_loads(delay_ms=ms)
 
     def assert_revoked(self, **expected: tuple[int, int]) -> None:
-        """Check the number of connectors and tasks that each worker has to stop, by default none."""
+        """Check the numbers of connectors and tasks that each worker must stop; unlisted workers stop none."""
         assert {name: count_jobs(jobs) for name, jobs in self.last.revoked.items() if jobs} == expected
 
     def assert_assigned(self, **expected: tuple[int, int]) -> None:
-        """Check the number of connectors and tasks that each worker has to start, by default none."""
+        """Check the numbers of connectors and tasks that each worker must start; unlisted workers start none."""
         assert {name: count_jobs(jobs) for name, jobs in self.last.assigned.items() if jobs} == expected
 
-    def assert_nothing_happens(self) -> None:
+    def assert_no_changes(self) -> None:
         self.rebalance()
         self.assert_revoked()
         self.assert_assigned()
@@ -126,7 +128,7 @@ def test_joining_worker_receives_its_share() -> None:
     scenario.rebalance()
     scenario.assert_revoked()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4], delay_ms=0)
-    scenario.assert_nothing_happens()
+    scenario.assert_no_changes()
 
 
 def test_workers_joining_one_by_one_receive_their_shares() -> None:
@@ -212,7 +214,7 @@ def test_work_of_a_departed_worker_is_reassigned() -> None:
 
 def test_bouncing_worker_receives_its_work_again() -> None:
     scenario = settled_group("w1", "w2")
-    gone = set(scenario.workers["w2"])
+    jobs_of_w2 = set(scenario.workers["w2"])
     scenario.remove_worker("w2")
     scenario.rebalance()
     scenario.assert_delay(300_000)
@@ -225,7 +227,7 @@ def test_bouncing_worker_receives_its_work_again() -> None:
     scenario.assert_delay(0)
     scenario.assert_revoked()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4])
-    assert set(scenario.workers["w2"]) == gone
+    assert set(scenario.workers["w2"]) == jobs_of_w2
 
 
 def group_without_its_leader() -> Scenario:
@@ -240,7 +242,7 @@ def group_without_its_leader() -> Scenario:
 def test_work_of_a_departed_leader_is_reassigned() -> None:
     scenario = group_without_its_leader()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4], delay_ms=0)
-    scenario.assert_nothing_happens()
+    scenario.assert_no_changes()
 
 
 def test_bouncing_leader_receives_its_work_again() -> None:
@@ -264,18 +266,18 @@ def test_lost_first_assignment_is_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "leader_heard_last",
+    "leader_received_last",
     [
-        pytest.param(True, id="on its way"),
-        pytest.param(False, id="outside the assignor, the leader did not hear it either"),
+        pytest.param(True, id="lost on the way to the workers"),
+        pytest.param(False, id="also lost on the way to the leader"),
     ],
 )
-def test_lost_later_assignment_is_repeated(*, leader_heard_last: bool) -> None:
+def test_lost_later_assignment_is_repeated(*, leader_received_last: bool) -> None:
     scenario = settled_group("w1", "w2")
     scenario.add_worker("w3")
     scenario.rebalance(delivered=False)
     scenario.assert_loads(connectors=[0, 1, 1], tasks=[0, 4, 4], delay_ms=0)
-    scenario.rebalance(leader_heard_last=leader_heard_last)
+    scenario.rebalance(leader_received_last=leader_received_last)
     scenario.assert_delay(40)
     scenario.assert_revoked()
     scenario.assert_loads(tasks=[0, 4, 4])
@@ -312,7 +314,7 @@ def test_duplicate_work_is_revoked_from_all_members() -> None:
     scenario.assert_loads(connectors=[0, 1], tasks=[0, 4], delay_ms=0)
     scenario.rebalance()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4], delay_ms=0)
-    scenario.assert_nothing_happens()
+    scenario.assert_no_changes()
 
 
 def test_deleted_duplicate_work_is_revoked() -> None:
@@ -338,8 +340,8 @@ def test_joining_third_worker_causes_no_duplicates() -> None:
 
 def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    gone = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
-    scenario.remove_worker(gone)
+    leaver = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
+    scenario.remove_worker(leaver)
     scenario.rebalance()
     scenario.assert_delay(300_000)
     scenario.assert_assigned()
@@ -353,16 +355,16 @@ def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
 
 def test_bouncing_worker_receives_all_of_its_work() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    gone = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
-    had = set(scenario.workers[gone])
-    scenario.remove_worker(gone)
+    leaver = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
+    jobs_of_leaver = set(scenario.workers[leaver])
+    scenario.remove_worker(leaver)
     scenario.rebalance()
     scenario.add_worker("w3-again")
     scenario.rebalance(after_ms=150_000)
     scenario.assert_delay(150_000)
     scenario.assert_assigned()
     scenario.rebalance(after_ms=150_000)
-    assert set(scenario.workers["w3-again"]) == had
+    assert set(scenario.workers["w3-again"]) == jobs_of_leaver
 
 
 def test_idle_member_leaving_after_a_revocation_starts_a_full_delay() -> None:
@@ -397,4 +399,4 @@ def test_connector_deleted_during_an_absence_is_not_reassigned() -> None:
 
 def test_empty_config_assigns_no_work() -> None:
     scenario = Scenario(connectors={})
-    scenario.assert_nothing_happens()
+    scenario.assert_no_changes()

@@ -1,4 +1,4 @@
-"""Automatic restarts: classification of failures, backoff and budget."""
+"""Tests for automatic restarts: the classification of failures, the backoff and the restart budget."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         ),
         pytest.param("ValueError", Failure.TRANSIENT, id="no message"),
         pytest.param("", Failure.TRANSIENT, id="no trace"),
-        pytest.param("ValueError: the parameter authorization is odd", Failure.TRANSIENT, id="a word is no refusal"),
+        pytest.param("ValueError: the parameter authorization is odd", Failure.TRANSIENT, id="the word authorization"),
         pytest.param("ValueError: x\nPermissionError: y", Failure.TRANSIENT, id="only the root cause counts"),
         pytest.param("ConfigInvalid: Invalid value", Failure.PERMANENT, id="config"),
         pytest.param("PluginMissing: Failed to find any class", Failure.PERMANENT, id="unknown class"),
@@ -68,9 +68,9 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
             "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [x]",
             Failure.PERMANENT, id="Java's authorisation",
         ),
-        pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.PERMANENT, id="login"),
+        pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.PERMANENT, id="SASL"),
         pytest.param("GroupAuthorizationFailedError: [Error 30]", Failure.PERMANENT, id="kafka-python"),
-        pytest.param("MemberFailed: Broker: Group authorization failed", Failure.PERMANENT, id="librdkafka refuses"),
+        pytest.param("MemberFailed: Broker: Group authorization failed", Failure.PERMANENT, id="librdkafka group"),
         pytest.param("KafkaException: KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", Failure.PERMANENT, id="code"),
         pytest.param(
             "The connector c has generated 3 tasks, which is greater than 1, the maximum", Failure.PERMANENT,
@@ -80,7 +80,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param("org.apache.kafka.connect.errors.DataException: x", Failure.RECORD, id="Java's data"),
         pytest.param("LineTooLongError: the line at byte 7", Failure.RECORD, id="line"),
         pytest.param(f"org.apache.spark.SparkRuntimeException: {UNREADABLE}", Failure.RECORD, id="converter"),
-        pytest.param(UNREADABLE, Failure.RECORD, id="converter, its sentence alone"),
+        pytest.param(UNREADABLE, Failure.RECORD, id="converter message without a class"),
         pytest.param(
             "builtins.ValueError: record t.x-0@17 failed at VALUE_CONVERTER: odd", Failure.RECORD,
             id="converter's own error",
@@ -91,7 +91,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         ),
         pytest.param(
             "builtins.OSError: record authorization_failed-0@17 failed at TRANSFORMATION: x", Failure.TRANSIENT,
-            id="a topic's name is no refusal",
+            id="topic named like an error code",
         ),
     ],
 )  # fmt: skip
@@ -105,20 +105,30 @@ def test_failures_are_classified(trace: str, expected: Failure) -> None:
         pytest.param((), TRACE, None, RestartAfter(2.0), id="first"),
         pytest.param((990.0,), TRACE, None, RestartAfter(4.0), id="second waits twice as long"),
         pytest.param((980.0, 990.0), TRACE, None, RestartAfter(8.0), id="third"),
-        pytest.param((970.0, 980.0, 990.0), TRACE, None, NoRestartReason.TOO_OFTEN, id="no fourth"),
         pytest.param(
-            (940.0, 980.0, 990.0), TRACE, None, RestartAfter(8.0), id="what is 60 s old does not count"
-        ),
-        pytest.param((), "PermissionError: x", None, NoRestartReason.PERMANENT, id="never"),
-        pytest.param((), UNREADABLE, None, RestartAfter(2.0), id="a record, once"),
-        pytest.param(
-            (900.0,), UNREADABLE, UNREADABLE, NoRestartReason.SAME_RECORD, id="the same record again"
+            (970.0, 980.0, 990.0), TRACE, None, NoRestartReason.TOO_OFTEN, id="fourth exceeds the budget"
         ),
         pytest.param(
-            (990.0,), UNREADABLE.replace("@41", "@42"), UNREADABLE, RestartAfter(4.0), id="the next record"
+            (940.0, 980.0, 990.0), TRACE, None, RestartAfter(8.0), id="restarts are not counted after 60 s"
+        ),
+        pytest.param((), "PermissionError: x", None, NoRestartReason.PERMANENT, id="permanent failure"),
+        pytest.param((), UNREADABLE, None, RestartAfter(2.0), id="first failure of a record"),
+        pytest.param(
+            (900.0,),
+            UNREADABLE,
+            UNREADABLE,
+            NoRestartReason.SAME_RECORD,
+            id="second failure of the same record",
         ),
         pytest.param(
-            (990.0,), TRACE, TRACE.partition("\n")[0], RestartAfter(4.0), id="the same error, of no record"
+            (990.0,),
+            UNREADABLE.replace("@41", "@42"),
+            UNREADABLE,
+            RestartAfter(4.0),
+            id="failure of the next record",
+        ),
+        pytest.param(
+            (990.0,), TRACE, TRACE.partition("\n")[0], RestartAfter(4.0), id="same error without a record"
         ),
     ],
 )
@@ -132,20 +142,20 @@ def test_restart_decision_and_delay(
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0.001, 3_600))
 def test_backoff_is_bounded_with_jitter_up_to_half(count: int, chance: float, first_s: float) -> None:
     policy = replace(POLICY, backoff_s=first_s)
-    whole = backoff_s(policy, count, 0.0)
-    assert first_s <= whole <= max(first_s, MAX_BACKOFF_S)
-    assert whole / 2 <= backoff_s(policy, count, chance) <= whole
-    assert backoff_s(policy, count + 1, 0.0) >= whole
+    full_backoff_s = backoff_s(policy, count, 0.0)
+    assert first_s <= full_backoff_s <= max(first_s, MAX_BACKOFF_S)
+    assert full_backoff_s / 2 <= backoff_s(policy, count, chance) <= full_backoff_s
+    assert backoff_s(policy, count + 1, 0.0) >= full_backoff_s
 
 
 @pytest.mark.parametrize(
-    ("restarted_", "task", "connector"),
+    ("scope", "task", "connector"),
     [(RestartScope.NONE, False, False), (RestartScope.TASK, True, False), (RestartScope.ALL, True, True)],
 )
 def test_supervised_instances_depend_on_the_scope(
-    restarted_: RestartScope, *, task: bool, connector: bool
+    scope: RestartScope, *, task: bool, connector: bool
 ) -> None:
-    policy = replace(POLICY, scope=restarted_)
+    policy = replace(POLICY, scope=scope)
     assert (is_supervised(policy, TASK), is_supervised(policy, NAME)) == (task, connector)
 
 
@@ -156,12 +166,12 @@ def history_with_planned_restart() -> FailureHistory:
     return watched
 
 
-def test_existing_plan_is_unchanged() -> None:
+def test_planned_restart_is_not_rescheduled() -> None:
     watched = history_with_planned_restart()
     later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
     assert next_history(TASK, watched, later) == watched
     assert record_failure(watched, LIFE, "another text", later) == watched, (
-        "the same failure is reported again"
+        "the failure has already been recorded"
     )
     assert not is_due(watched, later)
     assert is_due(watched, replace(NOW, now_s=1002.0))
@@ -169,55 +179,60 @@ def test_existing_plan_is_unchanged() -> None:
 
 def test_restart_is_counted_and_backoff_grows() -> None:
     due = replace(NOW, now_s=1002.0, now_ms=5_002_000)
-    new = Incarnation(7, 1)
-    after = record_restart(history_with_planned_restart(), new, due)
-    assert after == FailureHistory(
-        life=new,
+    new_life = Incarnation(7, 1)
+    history = record_restart(history_with_planned_restart(), new_life, due)
+    assert history == FailureHistory(
+        life=new_life,
         config_version=5,
         restarts=(1002.0,),
         total=1,
         restarted_ms=5_002_000,
         cured=TRACE.partition("\n")[0],
     )
-    again = replace(due, life=new)
-    assert not is_due(after, again)
-    watched = next_history(TASK, record_failure(after, new, TRACE, again), again)
+    next_situation = replace(due, life=new_life)
+    assert not is_due(history, next_situation)
+    watched = next_history(TASK, record_failure(history, new_life, TRACE, next_situation), next_situation)
     assert watched.due_s == 1006.0
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"life": Incarnation(7, 1)}, id="somebody restarted it"),
-        pytest.param({"life": Incarnation(9)}, id="it has another config"),
-        pytest.param({"life": None}, id="it is another worker's, stopped or deleted"),
-        pytest.param({"started": False}, id="it is paused"),
-        pytest.param(
-            {"policy": replace(POLICY, scope=RestartScope.NONE)}, id="it is not supervised any more"
-        ),
+        pytest.param({"life": Incarnation(7, 1)}, id="restarted by a user"),
+        pytest.param({"life": Incarnation(9)}, id="new config"),
+        pytest.param({"life": None}, id="reassigned, stopped or deleted"),
+        pytest.param({"started": False}, id="paused"),
+        pytest.param({"policy": replace(POLICY, scope=RestartScope.NONE)}, id="no longer supervised"),
     ],
 )
-def test_events_that_cancel_a_planned_restart(change: dict[str, object]) -> None:
+def test_change_cancels_a_planned_restart(change: dict[str, object]) -> None:
     now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
     assert next_history(TASK, history_with_planned_restart(), now).due_s is None
     assert not is_due(next_history(TASK, history_with_planned_restart(), now), now)
 
 
 def test_manual_restart_resets_the_count() -> None:
-    tired = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE)
-    new = replace(NOW, life=Incarnation(7, 1))
-    rested = next_history(TASK, tired, new)
-    assert (rested.restarts, rested.cured, rested.total) == ((), None, 3)
-    assert next_history(TASK, record_failure(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
+    exhausted = replace(
+        history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE
+    )
+    situation = replace(NOW, life=Incarnation(7, 1))
+    after_restart = next_history(TASK, exhausted, situation)
+    assert (after_restart.restarts, after_restart.cured, after_restart.total) == ((), None, 3)
+    assert (
+        next_history(
+            TASK, record_failure(after_restart, Incarnation(7, 1), TRACE, situation), situation
+        ).due_s
+        == 1002.0
+    )
 
 
 def test_new_config_of_a_failing_connector_resets_the_count() -> None:
-    tired = next_history(
+    exhausted = next_history(
         TASK, replace(history_with_planned_restart(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW
     )
-    assert tired.given_up is NoRestartReason.TOO_OFTEN
+    assert exhausted.given_up is NoRestartReason.TOO_OFTEN
     now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
-    assert next_history(TASK, tired, now).due_s == 1020.0
+    assert next_history(TASK, exhausted, now).due_s == 1020.0
 
 
 def test_resumed_instance_is_restarted_after_a_new_backoff() -> None:
@@ -237,8 +252,9 @@ def test_recovering_instance_is_not_restarted() -> None:
 
 
 def test_reassigned_instance_keeps_its_restart_count() -> None:
-    tired = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
-    back = next_history(TASK, next_history(TASK, tired, replace(NOW, life=None)), NOW)
+    exhausted = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
+    returned = next_history(TASK, next_history(TASK, exhausted, replace(NOW, life=None)), NOW)
     assert (
-        next_history(TASK, record_failure(back, LIFE, TRACE, NOW), NOW).given_up is NoRestartReason.TOO_OFTEN
+        next_history(TASK, record_failure(returned, LIFE, TRACE, NOW), NOW).given_up
+        is NoRestartReason.TOO_OFTEN
     )

@@ -1,4 +1,4 @@
-"""Records of REST commands, and rejections with Java's messages (`distributed-rest.txt`)."""
+"""Tests for records of REST commands, and for rejections with Java's messages (`distributed-rest.txt`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.core.ids import ConnectorName, TargetState, TaskId, TopicName
 from kraal.core.records import Entry
 from tests.golden_files import current
 
-ANSWERS = current("records", "distributed-rest.txt").read_text()
+RESPONSES = current("records", "distributed-rest.txt").read_text()
 BAD, NOPE = ConnectorName("bad"), ConnectorName("nope")
 STATE = ClusterState(
     connectors={
@@ -27,11 +27,15 @@ STATE = ClusterState(
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        pytest.param(lambda: commands.create(STATE, BAD, {}), AlreadyExists, id="create what exists"),
         pytest.param(
-            lambda: commands.create(STATE, ConnectorName("bad2"), {"name": "x"}), BadRequest, id="names"
+            lambda: commands.create(STATE, BAD, {}), AlreadyExists, id="create an existing connector"
         ),
-        pytest.param(lambda: commands.put(BAD, {"name": "x"}), BadRequest, id="put another name"),
+        pytest.param(
+            lambda: commands.create(STATE, ConnectorName("bad2"), {"name": "x"}),
+            BadRequest,
+            id="create with another name",
+        ),
+        pytest.param(lambda: commands.put(BAD, {"name": "x"}), BadRequest, id="put with another name"),
         pytest.param(lambda: commands.apply_patch(STATE, NOPE, {"a": "b"}), NotFound, id="patch"),
         pytest.param(lambda: commands.delete(STATE, NOPE), NotFound, id="delete"),
         pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.PAUSED), NotFound, id="pause"),
@@ -47,11 +51,11 @@ def test_rejections_have_connects_messages(command: Callable[[], object], error:
     with pytest.raises(error) as caught:
         command()
     body = json.dumps({"error_code": error.status, "message": str(caught.value)}, separators=(",", ":"))
-    assert body in ANSWERS.replace("\\'", "'")
+    assert body in RESPONSES.replace("\\'", "'")
 
 
 def test_create_writes_the_initial_state_first_and_the_name_last() -> None:
-    """KIP-980."""
+    """The order of the records is that of KIP-980."""
     entries = commands.create(STATE, NOPE, {"k": "v"}, TargetState.STOPPED)
     assert entries == [
         Entry("target-state-nope", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
@@ -63,7 +67,7 @@ def test_create_without_an_initial_state_writes_no_target_state() -> None:
     assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
 
 
-def test_rejects_a_null_name() -> None:
+def test_null_name_is_replaced_by_the_connector_name() -> None:
     assert commands.add_name(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
 
 

@@ -1,4 +1,4 @@
-"""Fencing of producers before new exactly-once tasks may write (KIP-618)."""
+"""Tests for the fencing of producers before new exactly-once tasks may write (KIP-618)."""
 
 from __future__ import annotations
 
@@ -40,29 +40,31 @@ def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "tasks", "ids"),
+    ("earlier_entries", "tasks", "ids"),
     [
         pytest.param([], 3, (), id="the first tasks have no predecessors"),
-        pytest.param(task_count_entries(1), 1, (), id="one task replaces one by its own id"),
-        pytest.param(task_count_entries(1), 2, ("g-x-0",), id="two after one"),
-        pytest.param(task_count_entries(3), 1, ("g-x-0", "g-x-1", "g-x-2"), id="one after three"),
-        pytest.param(task_count_entries(2), 2, ("g-x-0", "g-x-1"), id="as many as before"),
+        pytest.param(task_count_entries(1), 1, (), id="a single task fences its predecessor itself"),
+        pytest.param(task_count_entries(1), 2, ("g-x-0",), id="two tasks after one"),
+        pytest.param(task_count_entries(3), 1, ("g-x-0", "g-x-1", "g-x-2"), id="one task after three"),
+        pytest.param(task_count_entries(2), 2, ("g-x-0", "g-x-1"), id="two tasks after two"),
     ],
 )
-def test_new_task_configs_fence_older_tasks(before: list[Entry], tasks: int, ids: tuple[str, ...]) -> None:
-    plan = create_plan(CREATED, before, commit_entries(tasks))
+def test_new_task_configs_fence_older_tasks(
+    earlier_entries: list[Entry], tasks: int, ids: tuple[str, ...]
+) -> None:
+    plan = create_plan(CREATED, earlier_entries, commit_entries(tasks))
     assert plan.transactional_ids == ids
     assert [plan.record] == task_count_entries(tasks)
 
 
 def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
-    before, after = (
+    planned_state, newer_state = (
         replay_state(CREATED, commit_entries(2)),
         replay_state(CREATED, commit_entries(2), commit_entries(2)),
     )
-    plan = plan_fencing(before, X, "g")
-    assert not is_outdated(plan, before)
-    assert is_outdated(plan, after)
+    plan = plan_fencing(planned_state, X, "g")
+    assert not is_outdated(plan, planned_state)
+    assert is_outdated(plan, newer_state)
     assert is_outdated(plan, ClusterState())
 
 
@@ -70,10 +72,10 @@ DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
 
 
 @pytest.mark.parametrize(
-    ("before", "ids"),
+    ("earlier_entries", "ids"),
     [
-        pytest.param([], (), id="a name that never had a connector"),
-        pytest.param([*CREATED, *commit_entries(2), *DELETED], (), id="tasks that never wrote exactly once"),
+        pytest.param([], (), id="unused name"),
+        pytest.param([*CREATED, *commit_entries(2), *DELETED], (), id="tasks without exactly-once support"),
         pytest.param(
             [*CREATED, *commit_entries(2), *task_count_entries(2), *DELETED],
             ("g-x-0", "g-x-1"),
@@ -82,16 +84,16 @@ DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
         pytest.param(
             [*CREATED, *commit_entries(1), *task_count_entries(1), *DELETED],
             ("g-x-0",),
-            id="a single task too",
+            id="one task",
         ),
         pytest.param(
             [*CREATED, *commit_entries(1), *task_count_entries(1), *commit_entries(3), *DELETED],
             ("g-x-0",),
-            id="more tasks that never started",
+            id="later tasks that never started",
         ),
     ],
 )
 def test_task_count_of_a_deleted_connector_determines_its_producers(
-    before: list[Entry], ids: tuple[str, ...]
+    earlier_entries: list[Entry], ids: tuple[str, ...]
 ) -> None:
-    assert previous_producers(replay_state(before), X, "g") == ids
+    assert previous_producers(replay_state(earlier_entries), X, "g") == ids

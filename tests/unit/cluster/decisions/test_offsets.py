@@ -1,4 +1,4 @@
-"""Preconditions, parsing and responses of offset requests (KIP-875)."""
+"""Tests for the preconditions, the parsing and the responses of offset requests (KIP-875)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         ("not a number", "not a number"),
         (True, "true"),
@@ -95,21 +95,21 @@ def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
         (10**99, str(10**99)),
     ],
 )
-def test_sink_partitions_must_be_integers(value: Json, shown: str) -> None:
+def test_sink_partitions_must_be_integers(value: Json, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         sink_changes([({"kafka_topic": "t", "kafka_partition": value}, TEN)])
     assert str(caught.value) == (
-        f"Failed to parse the following Kafka partition value in the provided offsets: '{shown}'. Partition values "
+        f"Failed to parse the following Kafka partition value in the provided offsets: '{text}'. Partition values "
         "for sink connectors need to be integers."
     )
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
-def test_sink_offsets_must_be_integers(value: Json, shown: str) -> None:
+@pytest.mark.parametrize(("value", "text"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
+def test_sink_offsets_must_be_integers(value: Json, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         sink_changes([(T0, {"kafka_offset": value})])
     assert str(caught.value) == (
-        f"Failed to parse the following Kafka offset value in the provided offsets: '{shown}'. Offset values for "
+        f"Failed to parse the following Kafka offset value in the provided offsets: '{text}'. Offset values for "
         "sink connectors need to be integers."
     )
 
@@ -159,7 +159,7 @@ def test_source_partition_cannot_be_null() -> None:
         source_changes([(None, None)])
 
 
-def test_sink_offsets_are_those_of_its_consumer_group() -> None:
+def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
     offsets = {TopicPartition("t", 10): 7, TopicPartition("t", 2): 5, TopicPartition("a", 3): 0}
     assert sink_pairs(offsets) == [
         ({"kafka_topic": "a", "kafka_partition": 3}, {"kafka_offset": 0}),

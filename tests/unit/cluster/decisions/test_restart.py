@@ -1,4 +1,4 @@
-"""KIP-745: requests, plans and the body of the 202 response."""
+"""Tests for restart requests, restart plans and the body of the 202 response (KIP-745)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def request(*, include_tasks: bool, only_failed: bool) -> RestartRequest:
     return RestartRequest(name=X, include_tasks=include_tasks, only_failed=only_failed)
 
 
-def make_plan(asked: RestartRequest, status_state: StatusState) -> RestartPlan:
-    plan = plan_restart(asked, status_state)
+def make_plan(restart_request: RestartRequest, status_state: StatusState) -> RestartPlan:
+    plan = plan_restart(restart_request, status_state)
     assert plan is not None
     return plan
 
@@ -53,7 +53,7 @@ RUNNING, FAILED = State.RUNNING, State.FAILED
 
 
 @pytest.mark.parametrize(
-    ("asked", "connector", "tasks", "starts"),
+    ("restart_request", "connector", "tasks", "starts"),
     [
         pytest.param(ANY_ONE, RUNNING, [RUNNING] * 4, (1, []), id="running: connector only"),
         pytest.param(ANY_ALL, RUNNING, [RUNNING] * 4, (1, [0, 1, 2, 3]), id="running: all"),
@@ -73,10 +73,10 @@ RUNNING, FAILED = State.RUNNING, State.FAILED
     ],
 )
 def test_restart_plan_matches_kip_745(
-    asked: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
+    restart_request: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
 ) -> None:
     """KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
-    plan = make_plan(asked, statuses(connector, *tasks))
+    plan = make_plan(restart_request, statuses(connector, *tasks))
     assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
 
 

@@ -1,4 +1,4 @@
-"""Publication of task configs (AbstractHerder.taskConfigsChanged)."""
+"""Tests for the publication of task configs (AbstractHerder.taskConfigsChanged)."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
 @pytest.mark.parametrize(
     ("stored", "new", "publish"),
     [
-        pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="nothing differs"),
-        pytest.param(entry(), [], False, id="no tasks and none wanted"),
-        pytest.param(entry({"a": "1"}), [{"a": "1"}, {}], True, id="one more"),
-        pytest.param(entry({"a": "1"}), [], True, id="one less"),
+        pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="unchanged"),
+        pytest.param(entry(), [], False, id="no tasks, none generated"),
+        pytest.param(entry({"a": "1"}), [{"a": "1"}, {}], True, id="one task more"),
+        pytest.param(entry({"a": "1"}), [], True, id="one task fewer"),
         pytest.param(entry({"a": "1"}), [{"a": "2"}], True, id="another value"),
         pytest.param(entry({"a": "1"}), [{"a": "1", "b": None}], True, id="another key"),
         pytest.param(
@@ -51,8 +51,8 @@ def test_changed_task_configs_are_published(
 
 def test_task_configs_contain_class_and_topics() -> None:
     config = {"topics": "a", "topics.regex": None, "file": "f"}
-    made = with_task_class([{"file": "f"}, {"topics": "b"}], "Task", config)
-    assert made == [
+    task_configs = with_task_class([{"file": "f"}, {"topics": "b"}], "Task", config)
+    assert task_configs == [
         {"file": "f", "task.class": "Task", "topics": "a", "topics.regex": None},
         {"topics": "a", "task.class": "Task", "topics.regex": None},
     ]
@@ -85,11 +85,11 @@ def test_failed_publications_back_off() -> None:
 @pytest.mark.parametrize(
     ("status", "since_first_s", "expected"),
     [
-        pytest.param(403, 0.0, True, id="a wrong signature, just after the first attempt"),
-        pytest.param(403, 60.0, True, id="a minute after it"),
-        pytest.param(403, 60.1, False, id="more than a minute after it"),
+        pytest.param(403, 0.0, True, id="invalid signature, first attempt"),
+        pytest.param(403, 60.0, True, id="invalid signature, one minute later"),
+        pytest.param(403, 60.1, False, id="invalid signature, more than a minute later"),
         pytest.param(400, 0.0, False, id="another error"),
-        pytest.param(None, 0.0, False, id="no answer"),
+        pytest.param(None, 0.0, False, id="no response"),
     ],
 )
 def test_invalid_signature_may_be_session_key_lag(

@@ -1,4 +1,4 @@
-"""The member's flow through rebalances (DistributedHerder, WorkerCoordinator)."""
+"""Tests for the member's flow through rebalances (DistributedHerder, WorkerCoordinator)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kraal.cluster.membership.member_state import (
 )
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.protocol.group import AssignmentError, GroupProtocol, Job
-from tests.fakes.cluster.member_story import (
+from tests.fakes.cluster.member_scenario import (
     ALL,
     C1,
     C2,
@@ -126,9 +126,8 @@ def test_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment
     scenario = Scenario(offset=OFFSET - 1)
     scenario.handle(HerderLive())
     assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
-    assert (
-        scenario.handle(PrepareJoin()) == []
-    )  # another member joined first; the join waits until the config is read
+    # If another member joins first, this member joins after it has read the config.
+    assert scenario.handle(PrepareJoin()) == []
     scenario.offset = OFFSET
     assert scenario.handle(ConfigRead()) == [AllowJoin()]
 
@@ -178,7 +177,7 @@ def test_no_work_starts_if_the_delay_expires_before_the_config_is_read() -> None
     assert scenario.handle(ConfigRead()) == [Rejoin("the rebalance delay has expired")]
 
 
-# -- return of a worker with unreadable logs ---------------------------------------------------------------
+# -- unreadable config -------------------------------------------------------------------------------------
 
 
 def test_eager_member_with_an_unreadable_config_leaves_for_300_s() -> None:
@@ -208,7 +207,7 @@ def test_cooperative_member_backs_off_and_finally_revokes_its_work() -> None:
     assert decisions == [Revoke(1, NO_WORK)]
     assert scenario.state.assignment is None
     scenario.handle(RevocationDone(1))
-    assert scenario.advance(3) == []  # the cycle restarts
+    assert scenario.advance(3) == []  # the backoff starts again
     assert scenario.state.pause_until_s == scenario.now_s + 6
     scenario.offset = OFFSET + 1
     assert scenario.handle(ConfigRead()) == [Join()]
@@ -264,5 +263,5 @@ def test_repeated_failed_assignment_delays_the_rejoin() -> None:
     assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH) == [
         Rejoin("the assignment failed")
     ]
-    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, again=True) == []
+    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, repeated=True) == []
     assert scenario.advance(0.5) == [Rejoin("the rebalance delay has expired")]

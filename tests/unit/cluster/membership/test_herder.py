@@ -1,4 +1,4 @@
-"""The member's flow after an absence, with a dead or hung herder, and after a death of membership."""
+"""Tests for the member's flow after an absence, with a dead or hung herder, and after a death of membership."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kraal.cluster.membership.member_state import (
     WorkChanged,
 )
 from kraal.protocol.group import GroupProtocol, Job
-from tests.fakes.cluster.member_story import (
+from tests.fakes.cluster.member_scenario import (
     ALL,
     C1,
     C2,
@@ -41,21 +41,21 @@ from tests.fakes.cluster.member_story import (
     tasks,
 )
 
-# -- rule 4: member after an absence -----------------------------------------------------------------------
+# -- member after an absence -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("expelled", "away_s", "stops", "claims"),
     [
-        pytest.param(False, 9.9, False, True, id="a short silence: the group still counts on us"),
-        pytest.param(False, 10.0, True, True, id="a session: we may be out"),
-        pytest.param(True, 0.1, True, True, id="put out a moment ago"),
-        pytest.param(True, 299.0, True, True, id="nobody has been given the work yet"),
-        pytest.param(True, 300.0, True, False, id="the delay is over: it runs elsewhere"),
+        pytest.param(False, 9.9, False, True, id="short absence: still a member"),
+        pytest.param(False, 10.0, True, True, id="absent for a session timeout: possibly expelled"),
+        pytest.param(True, 0.1, True, True, id="just expelled"),
+        pytest.param(True, 299.0, True, True, id="expelled, work not reassigned yet"),
+        pytest.param(True, 300.0, True, False, id="expelled, work reassigned after the delay"),
     ],
 )
 def test_absent_member_revokes_its_work_before_joining(
-    expelled: bool,  # noqa: FBT001 - a row of a table
+    expelled: bool,  # noqa: FBT001 - parametrized
     away_s: float,
     stops: bool,  # noqa: FBT001 - as above
     claims: bool,  # noqa: FBT001 - as above
@@ -91,7 +91,7 @@ def test_restarted_herder_receives_a_pending_revocation_again() -> None:
     assert scenario.handle(HerderLive()) == [Revoke(2, NO_WORK)]
     assert scenario.handle(RevocationDone(1)) == []
     assert scenario.handle(RevocationDone(2)) == [AllowJoin()]
-    assert scenario.handle(HerderLive()) == []  # stopped and not reassigned yet
+    assert scenario.handle(HerderLive()) == []  # the work has stopped and has not been reassigned yet
 
 
 def test_member_leaves_while_its_herder_hangs_and_rejoins_afterwards() -> None:
@@ -111,15 +111,15 @@ def test_member_leaves_while_its_herder_hangs_and_rejoins_afterwards() -> None:
 
 def test_responding_herder_keeps_its_membership() -> None:
     scenario = create_working_member(*ALL)
-    asked = 0
+    ping_count = 0
     for _ in range(40):
         scenario.now_s += 5
         scenario.state, decisions = step(
             scenario.state, Tick(), now_s=scenario.now_s, offset=OFFSET, settings=scenario.settings
         )
-        asked += decisions.count(PingHerder())
+        ping_count += decisions.count(PingHerder())
         scenario.handle(HerderAlive())
-    assert asked == 40
+    assert ping_count == 40
     assert not scenario.state.herder_hung
 
 

@@ -1,4 +1,4 @@
-"""Replay of the config topic (KafkaConfigBackingStore)."""
+"""Tests for the replay of the config topic (KafkaConfigBackingStore)."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def replay_records(*pairs: Pair) -> ClusterState:
 
 def test_replaying_java_records_matches_java_responses() -> None:
     rows = (GOLDEN / "distributed-configs.jsonl").read_text(encoding="utf-8").strip().split("\n")
-    read = [json.loads(row) for row in rows]
-    log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in read]
+    decoded = [json.loads(row) for row in rows]
+    log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in decoded]
     reduced = apply_config(ClusterState(), log)
     state = reduced.state
     assert reduced.skipped == ()
@@ -81,11 +81,11 @@ def test_task_configs_wait_for_their_commit() -> None:
     state = replay_records(CONFIG, task(0), task(1))
     assert state.task_ids(X) == ()
     assert state.deferred[X].keys() == {0, 1}
-    after = apply_config(state, records(commit(2), start=3))
-    assert after.state.task_ids(X) == (TaskId(X, 0), TaskId(X, 1))
-    assert after.state.deferred == {}
-    assert after.events == (TasksChanged(X),)
-    entry = after.state.connectors[X]
+    committed = apply_config(state, records(commit(2), start=3))
+    assert committed.state.task_ids(X) == (TaskId(X, 0), TaskId(X, 1))
+    assert committed.state.deferred == {}
+    assert committed.events == (TasksChanged(X),)
+    entry = committed.state.connectors[X]
     assert (entry.version, entry.tasks_version, entry.applied) == (0, 3, entry.config)
 
 
@@ -95,8 +95,10 @@ def test_incomplete_task_configs_run_no_tasks_until_rewritten() -> None:
     entry = state.connectors[X]
     assert (entry.inconsistent, entry.tasks, entry.task_count, entry.applied) == (True, (), 2, None)
     assert state.deferred[X].keys() == {0}
-    healed = apply_config(state, records(task(0, "2"), task(1, "2"), commit(2), start=4)).state.connectors[X]
-    assert (healed.inconsistent, healed.tasks) == (False, ({"v": "2"}, {"v": "2"}))
+    rewritten = apply_config(state, records(task(0, "2"), task(1, "2"), commit(2), start=4)).state.connectors[
+        X
+    ]
+    assert (rewritten.inconsistent, rewritten.tasks) == (False, ({"v": "2"}, {"v": "2"}))
 
 
 def test_empty_task_set_is_complete_and_extra_configs_are_ignored() -> None:
@@ -141,9 +143,9 @@ def test_target_state_survives_its_connector_until_its_tombstone() -> None:
 
 def test_target_state_tombstone_means_started() -> None:
     state = replay_records(CONFIG, PAUSED)
-    again = apply_config(state, records(PAUSED, start=2))
-    assert again.events == ()
-    removed = apply_config(again.state, records(("target-state-x", None), start=3))
+    repeated = apply_config(state, records(PAUSED, start=2))
+    assert repeated.events == ()
+    removed = apply_config(repeated.state, records(("target-state-x", None), start=3))
     assert removed.events == (TargetChanged(X),)
     assert removed.state.connectors[X].target is TargetState.STARTED
 
@@ -162,7 +164,7 @@ def test_applied_config_is_the_config_at_the_commit() -> None:
 
 
 def test_only_decodable_records_advance_the_offset() -> None:
-    """The offset is that of the last record that could be parsed, plus one."""
+    """The offset is one greater than that of the last record that could be parsed."""
     log = [Record(0, "connector-x", b"{}"), Record(1, "connector-x", b"{"), Record(2, "elsewhere", b"1")]
     assert apply_config(ClusterState(), log[:2]).state.offset == 1
     reduced = apply_config(ClusterState(), log)
@@ -189,9 +191,9 @@ def test_session_key_is_stored() -> None:
 
 def test_earlier_states_are_immutable() -> None:
     state = replay_records(CONFIG, task(0))
-    before = (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()})
+    contents_before = (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()})
     apply_config(state, records(task(0, "9"), task(1), commit(2), PAUSED, ("connector-x", None), start=2))
-    assert (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()}) == before
+    assert (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()}) == contents_before
 
 
 names = st.sampled_from(["x", "y-1"])
@@ -216,28 +218,28 @@ histories = st.lists(st.tuples(names, values), max_size=40).map(
 @settings(max_examples=200)
 @given(log=histories, cut=st.integers(1, 5))
 def test_replay_is_independent_of_batch_boundaries(log: list[Record], cut: int) -> None:
-    whole = apply_config(ClusterState(), log)
+    expected = apply_config(ClusterState(), log)
     state = ClusterState()
     events: list[Event] = []
-    for at in range(0, len(log), cut):
-        part = apply_config(state, log[at : at + cut])
+    for start in range(0, len(log), cut):
+        part = apply_config(state, log[start : start + cut])
         state = part.state
         events += part.events
-    assert state == whole.state
-    assert tuple(events) == whole.events
+    assert state == expected.state
+    assert tuple(events) == expected.events
 
 
 @settings(max_examples=300)
 @given(log=histories)
 def test_compacted_file_replays_to_the_same_state(log: list[Record]) -> None:
-    whole = apply_config(ClusterState(), log).state
+    expected = apply_config(ClusterState(), log).state
     compacted = apply_config(ClusterState(), needed_config(log)).state
 
     def comparable(state: ClusterState) -> object:
         entries = {n: replace(e, applied=None) if e.inconsistent else e for n, e in state.connectors.items()}
         return entries, state.early_targets, state.deferred, state.fenced_counts
 
-    assert comparable(compacted) == comparable(whole)
+    assert comparable(compacted) == comparable(expected)
 
 
 def test_tasks_of_a_paused_connector_survive_compaction() -> None:
@@ -247,17 +249,17 @@ def test_tasks_of_a_paused_connector_survive_compaction() -> None:
 
 
 @pytest.mark.parametrize("connectors", [1, 2_000])
-def test_large_replay_takes_seconds(connectors: int) -> None:
+def test_large_replay_takes_less_than_ten_seconds(connectors: int) -> None:
     log: list[Record] = []
     while len(log) < 100_000:
         name = f"c{len(log) % connectors}"
         body = b'{"properties": {"name": "%s"}}' % name.encode()
         pairs = [(f"connector-{name}", body), *((f"task-{name}-{t}", body) for t in range(3))]
         pairs.append((f"commit-{name}", b'{"tasks": 3}'))
-        log += [Record(len(log) + place, key, value) for place, (key, value) in enumerate(pairs)]
-    began = time.thread_time()
+        log += [Record(len(log) + index, key, value) for index, (key, value) in enumerate(pairs)]
+    began_s = time.thread_time()
     reduced = apply_config(ClusterState(), log)
-    assert time.thread_time() - began < 10
+    assert time.thread_time() - began_s < 10
     assert all(len(entry.tasks) == 3 for entry in reduced.state.connectors.values())
 
 

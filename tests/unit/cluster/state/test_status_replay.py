@@ -1,4 +1,4 @@
-"""The status topic (KafkaStatusBackingStore) and KIP-558."""
+"""Tests for the replay of the status topic (KafkaStatusBackingStore), and for topic tracking (KIP-558)."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_replaying_java_records_matches_java_responses() -> None:
         StatusState(), [Record(i, r["key"], r["value"] and r["value"].encode()) for i, r in enumerate(rows)]
     )
     assert reduced.skipped == ()
-    shown = {
+    states = {
         name: (s.connector and s.connector.state.value, {n: t.state.value for n, t in s.tasks.items()})
         for name, s in reduced.state.statuses.items()
     }
-    assert shown == {
+    assert states == {
         "my-sink-2": ("STOPPED", {}),
         "early": ("STOPPED", {}),
         "idle": ("PAUSED", {}),
@@ -69,19 +69,20 @@ def test_replaying_java_records_matches_java_responses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "late", "expected"),
+    ("stored", "late_generation", "expected"),
     [
-        pytest.param((State.RUNNING, 5), 4, State.RUNNING, id="an older generation's report"),
-        pytest.param((State.RUNNING, 5), 5, State.RUNNING, id="one of the same generation"),
-        pytest.param((State.RUNNING, 5), 6, State.UNASSIGNED, id="a newer generation"),
+        pytest.param((State.RUNNING, 5), 4, State.RUNNING, id="older generation"),
+        pytest.param((State.RUNNING, 5), 5, State.RUNNING, id="same generation"),
+        pytest.param((State.RUNNING, 5), 6, State.UNASSIGNED, id="newer generation"),
         pytest.param((State.FAILED, 5), 4, State.UNASSIGNED, id="only RUNNING is protected"),
     ],
 )
 def test_late_unassigned_status_does_not_replace_running(
-    stored: tuple[State, int], late: int, expected: State
+    stored: tuple[State, int], late_generation: int, expected: State
 ) -> None:
     state = replay_entries(
-        put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
+        put_entry(T0, status(stored[0], OTHER, stored[1])),
+        put_entry(T0, status(State.UNASSIGNED, ME, late_generation)),
     )
     replayed = find_status(state, T0)
     assert replayed is not None
@@ -91,10 +92,10 @@ def test_late_unassigned_status_does_not_replace_running(
 @pytest.mark.parametrize(
     ("stored", "worker", "generation", "safe"),
     [
-        pytest.param(None, ME, 1, True, id="nothing stored"),
-        pytest.param(status(State.RUNNING, ME, 9), ME, 1, True, id="my own"),
+        pytest.param(None, ME, 1, True, id="no stored status"),
+        pytest.param(status(State.RUNNING, ME, 9), ME, 1, True, id="own status"),
         pytest.param(status(State.RUNNING, OTHER, 3), ME, 3, True, id="the same generation"),
-        pytest.param(status(State.RUNNING, OTHER, 4), ME, 3, False, id="a newer owner's"),
+        pytest.param(status(State.RUNNING, OTHER, 4), ME, 3, False, id="status of a newer owner"),
     ],
 )
 @pytest.mark.parametrize("instance", [X, T0], ids=["connector", "task"])
@@ -129,8 +130,8 @@ def test_applied_records_are_reported_by_instance() -> None:
         put_entry(T0, status(State.RUNNING)),
         topic_entry(LINES, T0, 5),
     ]
-    late = put_entry(T0, status(State.UNASSIGNED, OTHER, 0))
-    assert apply_status(StatusState(), log(*entries, late)).changed == (X, T0)
+    late_entry = put_entry(T0, status(State.UNASSIGNED, OTHER, 0))
+    assert apply_status(StatusState(), log(*entries, late_entry)).changed == (X, T0)
 
 
 @pytest.mark.parametrize(
@@ -150,26 +151,26 @@ def test_statuses_of_unconfigured_instances_are_stale() -> None:
         put_entry(TaskId(ConnectorName("gone"), 0), status(State.RUNNING)),
     )
     config = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
-    nothing = (ClusterState(), StatusState())
-    stale = stale_statuses(config, state, clean=nothing)
+    empty = (ClusterState(), StatusState())
+    stale = stale_statuses(config, state, clean=empty)
     assert stale == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
     clean = apply_status(state, log(*tombstones(stale), start=9)).state
-    assert stale_statuses(config, clean, clean=nothing) == []
+    assert stale_statuses(config, clean, clean=empty) == []
     assert find_status(clean, T0) is not None
 
 
 def test_only_changed_connectors_are_checked_for_stale_statuses() -> None:
     state = replay_entries(*(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)))
-    two = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({}, {}), task_count=2)})
-    one = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
-    assert stale_statuses(one, state, clean=(two, state)) == ["status-task-x-1"]
-    assert stale_statuses(ClusterState(), state, clean=(two, state)) == [
+    two_tasks = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({}, {}), task_count=2)})
+    one_task = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
+    assert stale_statuses(one_task, state, clean=(two_tasks, state)) == ["status-task-x-1"]
+    assert stale_statuses(ClusterState(), state, clean=(two_tasks, state)) == [
         "status-connector-x",
         "status-task-x-0",
         "status-task-x-1",
     ]
-    late = apply_status(state, log(put_entry(TaskId(X, 2), status(State.UNASSIGNED)), start=9)).state
-    assert stale_statuses(two, late, clean=(two, state)) == ["status-task-x-2"]
+    late_state = apply_status(state, log(put_entry(TaskId(X, 2), status(State.UNASSIGNED)), start=9)).state
+    assert stale_statuses(two_tasks, late_state, clean=(two_tasks, state)) == ["status-task-x-2"]
 
 
 def test_topics_are_stored_until_reset() -> None:
@@ -215,11 +216,11 @@ steps = st.one_of(
 @given(entries=st.lists(steps, max_size=30), cut=st.integers(1, 4))
 def test_replay_is_independent_of_batch_boundaries(entries: list[Entry], cut: int) -> None:
     records = log(*entries)
-    whole = apply_status(StatusState(), records)
+    expected = apply_status(StatusState(), records)
     state = StatusState()
     changed: list[Instance] = []
-    for at in range(0, len(records), cut):
-        part = apply_status(state, records[at : at + cut])
+    for start in range(0, len(records), cut):
+        part = apply_status(state, records[start : start + cut])
         state = part.state
         changed += part.changed
-    assert (state, tuple(changed)) == (whole.state, whole.changed)
+    assert (state, tuple(changed)) == (expected.state, expected.changed)

@@ -1,4 +1,4 @@
-"""All work of a standalone worker is derived from the cluster state, independent of earlier states."""
+"""Tests that the work of a standalone worker is derived from the latest cluster state only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ NAMES = tuple(map(ConnectorName, "abc"))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3)), min_size=1, max_size=6))
-def test_herder_receives_the_latest_assignment(counts: list[dict[ConnectorName, int]]) -> None:
+def test_work_depends_only_on_the_latest_state(counts: list[dict[ConnectorName, int]]) -> None:
     work, entries = AllWork(), dict[tuple[ConnectorName, int], ConnectorEntry]()
-    for wanted in counts:
-        for name, tasks in wanted.items():
+    for task_counts in counts:
+        for name, tasks in task_counts.items():
             entry = ConnectorEntry(name=name, config={}, tasks=({},) * tasks, task_count=tasks)
             entries.setdefault((name, tasks), entry)
-        work = assign_all_work(ClusterState(connectors={n: entries[n, t] for n, t in wanted.items()}), work)
-        assert work.assignment.connectors == set(wanted)
-        assert work.assignment.tasks == {TaskId(n, k) for n, t in wanted.items() for k in range(t)}
+        work = assign_all_work(
+            ClusterState(connectors={n: entries[n, t] for n, t in task_counts.items()}), work
+        )
+        assert work.assignment.connectors == set(task_counts)
+        assert work.assignment.tasks == {TaskId(n, k) for n, t in task_counts.items() for k in range(t)}

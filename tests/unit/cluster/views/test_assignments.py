@@ -1,4 +1,4 @@
-"""Response of `GET /admin/assignments`: workers, lists, waiting jobs and reasons."""
+"""Tests for the response of `GET /admin/assignments`: workers, lists, waiting jobs and reasons."""
 
 from __future__ import annotations
 
@@ -76,24 +76,24 @@ def test_earlier_rebalances_follow_the_last_one() -> None:
 def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
     rows = group_assignments(leader.snapshot())["waiting"]
     assert isinstance(rows, list)
-    found: dict[tuple[object, object], tuple[object, object]] = {}
+    reasons: dict[tuple[object, object], tuple[object, object]] = {}
     for row in rows:
         assert isinstance(row, dict)
-        found[row["connector"], row["task"]] = (row["state"], row["reason"])
-    return found
+        reasons[row["connector"], row["task"]] = (row["state"], row["reason"])
+    return reasons
 
 
 def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
     leader = Leader(c1=1)
     leader.join("w1", "elsewhere")
     leader.rebalance()
-    why = (
+    reason = (
         "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
         "of a worker, or start a worker without static assignments."
     )
     assert waiting(leader) == {
-        ("c1", None): ("unlisted", why.format("connector c1", "static.connectors")),
-        ("c1", 0): ("unlisted", why.format("task c1-0", "static.tasks")),
+        ("c1", None): ("unlisted", reason.format("connector c1", "static.connectors")),
+        ("c1", 0): ("unlisted", reason.format("task c1-0", "static.tasks")),
     }
 
 
@@ -102,17 +102,17 @@ def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance(
     for name in ("w1", "w2", "w3"):
         leader.join(name)
     leader.rebalance()
-    lost = next(job for job, member in leader.rebalance().owners.items() if member == "w2")
+    lost_job = next(job for job, member in leader.rebalance().owners.items() if member == "w2")
     del leader.workers["w2"]
     plan = leader.rebalance()
     assert plan.delay_ms > 0
-    assert waiting(leader).keys() == {(lost.connector, None)}
-    assert waiting(leader)[lost.connector, None][0] == "lost"
-    moves = next(job for job in plan.owners)
-    leader.join("w4", moves.connector)
+    assert waiting(leader).keys() == {(lost_job.connector, None)}
+    assert waiting(leader)[lost_job.connector, None][0] == "lost"
+    moving_job = next(job for job in plan.owners)
+    leader.join("w4", moving_job.connector)
     leader.rebalance()
-    assert waiting(leader)[moves.connector, None][0] == "moving"
-    assert leader.rebalance().owners[moves] == "w4"
+    assert waiting(leader)[moving_job.connector, None][0] == "moving"
+    assert leader.rebalance().owners[moving_job] == "w4"
 
 
 def test_rebalance_reasons_describe_all_changes() -> None:
@@ -147,7 +147,7 @@ def test_unassignable_job_is_new_only_once() -> None:
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.SESSIONED])
-def test_older_worker_is_reported_as_ignored_lists(protocol: GroupProtocol) -> None:
+def test_note_reports_lists_ignored_because_of_an_older_worker(protocol: GroupProtocol) -> None:
     leader = Leader(protocol, c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()

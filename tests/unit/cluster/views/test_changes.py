@@ -1,4 +1,4 @@
-"""Changes between two snapshots by kind and connector."""
+"""Tests for the changes between two snapshots, by kind and connector."""
 
 from __future__ import annotations
 
@@ -50,38 +50,40 @@ SNAPSHOT = Snapshot(
 )
 
 
-def after(**parts: Any) -> dict[str, Any]:
+def changes_with(**parts: Any) -> dict[str, Any]:
     return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **parts)))
 
 
 def test_snapshots_differing_only_in_offset_have_no_changes() -> None:
-    assert after() == dict(changes(SNAPSHOT, SNAPSHOT)) == {}
-    assert after(config=replace(SNAPSHOT.config, offset=7)) == {}, "a session key was written"
+    assert changes_with() == dict(changes(SNAPSHOT, SNAPSHOT)) == {}
+    assert changes_with(config=replace(SNAPSHOT.config, offset=7)) == {}, "only a session key was written"
 
 
 @pytest.mark.parametrize("instance", [A, TaskId(A, 0)])
 def test_status_record_changes_the_states_of_its_connector(instance: Instance) -> None:
-    assert after(status=with_status(SNAPSHOT.status, instance, State.FAILED)) == {"states": {A}}
+    assert changes_with(status=with_status(SNAPSHOT.status, instance, State.FAILED)) == {"states": {A}}
 
 
 def test_config_changes_are_detected() -> None:
     created = ClusterState(connectors={**SNAPSHOT.config.connectors, ConnectorName("c"): entry(A)})
-    assert after(config=created) == {"configs": {"c"}}
+    assert changes_with(config=created) == {"configs": {"c"}}
     changed = ClusterState(connectors={A: entry(A), B: SNAPSHOT.config.connectors[B]})
-    assert after(config=changed) == {"configs": {A}}
-    assert after(config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A]})) == {"configs": {B}}
+    assert changes_with(config=changed) == {"configs": {A}}
+    assert changes_with(config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A]})) == {
+        "configs": {B}
+    }
 
 
 def test_restarts_change_states() -> None:
-    assert after(restarting=frozenset({TaskId(B, 3)})) == {"states": {B}}
-    assert after(watched={TaskId(A, 1): FailureHistory(life=Incarnation(1), config_version=0)}) == {
+    assert changes_with(restarting=frozenset({TaskId(B, 3)})) == {"states": {B}}
+    assert changes_with(watched={TaskId(A, 1): FailureHistory(life=Incarnation(1), config_version=0)}) == {
         "states": {A}
     }
 
 
 def test_topic_changes_are_detected() -> None:
     status = replace(SNAPSHOT.status, topics={A: frozenset({TopicName("t"), TopicName("u")})})
-    assert after(status=status) == {"topics": {A}}
+    assert changes_with(status=status) == {"topics": {A}}
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,11 @@ def test_topic_changes_are_detected() -> None:
     ids=lambda parts: next(iter(parts)),
 )
 def test_group_changes_affect_no_connector(parts: dict[str, Any]) -> None:
-    assert after(**parts) == {"cluster": frozenset()}
+    assert changes_with(**parts) == {"cluster": frozenset()}
 
 
 def test_changes_of_several_kinds_are_separate() -> None:
-    changed = after(
+    changed = changes_with(
         status=with_status(SNAPSHOT.status, A, State.PAUSED),
         config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A], B: entry(B)}),
         generation=Generation(5),
@@ -111,10 +113,14 @@ def test_changes_of_several_kinds_are_separate() -> None:
 
 def test_too_many_names_become_none() -> None:
     names = [ConnectorName(f"c{number}") for number in range(MAX_NAMES + 1)]
-    few = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names[1:]}})
-    assert after(config=few) == {"configs": set(names[1:])}
-    many = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names}})
-    assert after(config=many) == {"configs": None}
+    within_limit = ClusterState(
+        connectors={**SNAPSHOT.config.connectors, **{name: entry(name) for name in names[1:]}}
+    )
+    assert changes_with(config=within_limit) == {"configs": set(names[1:])}
+    above_limit = ClusterState(
+        connectors={**SNAPSHOT.config.connectors, **{name: entry(name) for name in names}}
+    )
+    assert changes_with(config=above_limit) == {"configs": None}
 
 
 def test_too_long_names_become_none() -> None:
@@ -124,4 +130,4 @@ def test_too_long_names_become_none() -> None:
     add(kinds, "states", frozenset({A}))
     assert kinds == {"states": None}
     add(kinds, "states", frozenset({B}))
-    assert kinds == {"states": None}, "a change of any connector remains one"
+    assert kinds == {"states": None}, "None is not replaced by later names"

@@ -1,4 +1,4 @@
-"""The placement of one connector or task, from the leader's plans."""
+"""Tests for the placement of one connector or task, from the leader's plans."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kraal.cluster.views.placements import describe_placement
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Instance, TaskId, WorkerId
 from tests.fakes.cluster.static_plans import PLANNED_MS, Leader, make_url
-from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
+from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS
 
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
 
 
 def kinds(snapshot: Snapshot, *instances: Instance) -> list[object]:
-    return [(describe_placement(snapshot, each) or {}).get("kind") for each in instances]
+    return [(describe_placement(snapshot, instance) or {}).get("kind") for instance in instances]
 
 
 def test_static_and_new_work_name_their_worker_and_generation() -> None:
@@ -70,7 +70,7 @@ def test_work_newer_than_the_plan_is_unplanned() -> None:
 
 
 @pytest.mark.parametrize(("is_leader", "kind"), [(True, "standalone"), (False, None)])
-def test_worker_without_a_plan_knows_only_its_own_group(*, is_leader: bool, kind: str | None) -> None:
+def test_placement_without_a_plan_is_standalone_or_unknown(*, is_leader: bool, kind: str | None) -> None:
     snapshot = Snapshot(worker_id=WorkerId("w"), leader_url="http://w/", is_leader=is_leader)
     assert kinds(snapshot, C1) == [kind]
     leader = Leader(c1=0)

@@ -1,4 +1,4 @@
-"""Descriptions of rebalances."""
+"""Tests for descriptions of rebalances."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def test_long_reason_is_truncated() -> None:
     leader.join("w1")
     plan = leader.rebalance()
 
-    def reason(why: str) -> str | None:
+    def stored_reason(why: str) -> str | None:
         rebalance = describe_rebalance(
             replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1
         )
         return rebalance.reason
 
-    assert reason("x" * MAX_REASON_LENGTH) == "x" * MAX_REASON_LENGTH
-    assert reason("x" * 100_000) == "x" * (MAX_REASON_LENGTH - 1) + "…"
+    assert stored_reason("x" * MAX_REASON_LENGTH) == "x" * MAX_REASON_LENGTH
+    assert stored_reason("x" * 100_000) == "x" * (MAX_REASON_LENGTH - 1) + "…"
 
 
 def test_latest_rebalance_is_first_and_oldest_is_dropped() -> None:
-    kept: tuple[Rebalance, ...] = ()
+    rebalances: tuple[Rebalance, ...] = ()
     for number in range(MAX_REBALANCES + 2):
         latest = describe_rebalance(None, generation=Generation(number), leader_url=URL, now_ms=number)
-        kept = with_latest(kept, latest)
-    assert [each.generation for each in kept] == list(range(MAX_REBALANCES + 1, 1, -1))
+        rebalances = with_latest(rebalances, latest)
+    assert [rebalance.generation for rebalance in rebalances] == list(range(MAX_REBALANCES + 1, 1, -1))

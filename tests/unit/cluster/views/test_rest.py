@@ -1,4 +1,4 @@
-"""Responses of GETs (ConnectorsResource)."""
+"""Tests for responses to GET requests (ConnectorsResource)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SNAPSHOT = Snapshot(
 )
 
 
-def text(value: object) -> str:
+def to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -57,18 +57,18 @@ def test_expanded_list_can_contain_causes_instead_of_traces() -> None:
     statuses = ConnectorStatuses(
         connector=status(State.FAILED, "boom\n\tat x"), tasks={0: status(State.FAILED, trace)}
     )
-    failed = replace(SNAPSHOT, status=StatusState(statuses={X: statuses}))
-    shown = view.connectors_expanded(failed, ["status"], causes=True)[X]
-    assert text(shown) == (
+    snapshot = replace(SNAPSHOT, status=StatusState(statuses={X: statuses}))
+    connector = view.connectors_expanded(snapshot, ["status"], causes=True)[X]
+    assert to_json(connector) == (
         '{"status":{"name":"x","connector":{"state":"FAILED","worker_id":"w:1","version":"4.3.0","trace":"boom"},'
         '"tasks":[{"id":0,"state":"FAILED","worker_id":"w:1","version":"4.3.0",'
         '"trace":"java.io.IOException: disk"}],"type":"source"}}'
     )
-    assert view.connectors_expanded(failed, ["status"])[X] == {"status": view.connector_status(failed, X)}
+    assert view.connectors_expanded(snapshot, ["status"])[X] == {"status": view.connector_status(snapshot, X)}
 
 
 def test_status_has_connects_fields_in_order() -> None:
-    assert text(view.connector_status(SNAPSHOT, X)) == (
+    assert to_json(view.connector_status(SNAPSHOT, X)) == (
         '{"name":"x","connector":{"state":"RUNNING","worker_id":"w:1","version":"4.3.0"},"tasks":['
         '{"id":0,"state":"FAILED","worker_id":"w:1","version":"4.3.0","trace":"boom\\n\\tat x"},'
         '{"id":1,"state":"UNASSIGNED","worker_id":"w:1","version":null}],"type":"source"}'
@@ -76,9 +76,9 @@ def test_status_has_connects_fields_in_order() -> None:
 
 
 def test_restarting_instance_is_shown_without_version_and_trace() -> None:
-    """KIP-745: shown after the 202, on every worker, until a later status record arrives."""
+    """KIP-745: every worker shows RESTARTING after the 202 response until it reads a later status record."""
     restarting = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
-    assert text(view.task_status(restarting, TaskId(X, 0))) == (
+    assert to_json(view.task_status(restarting, TaskId(X, 0))) == (
         '{"id":0,"state":"RESTARTING","worker_id":"w:1","version":null}'
     )
     assert (
@@ -87,26 +87,26 @@ def test_restarting_instance_is_shown_without_version_and_trace() -> None:
 
 
 def test_info_lists_runnable_tasks() -> None:
-    assert text(view.connector_info(SNAPSHOT, X)) == (
+    assert to_json(view.connector_info(SNAPSHOT, X)) == (
         '{"name":"x","config":{"name":"x","n":null},'
         '"tasks":[{"connector":"x","task":0},{"connector":"x","task":1}],"type":"source"}'
     )
-    assert text(view.connector_info(SNAPSHOT, NEW)) == (
+    assert to_json(view.connector_info(SNAPSHOT, NEW)) == (
         '{"name":"new","config":{"name":"new"},"tasks":[],"type":"unknown"}'
     )
 
 
 def test_inconsistent_tasks_are_listed_with_null_configs() -> None:
-    assert text(view.task_infos(SNAPSHOT, X)) == (
+    assert to_json(view.task_infos(SNAPSHOT, X)) == (
         '[{"id":{"connector":"x","task":0},"config":{"t":"0"}},{"id":{"connector":"x","task":1},"config":{"t":"1"}}]'
     )
-    assert text(view.task_infos(SNAPSHOT, NEW)) == '[{"id":{"connector":"new","task":0},"config":null}]'
+    assert to_json(view.task_infos(SNAPSHOT, NEW)) == '[{"id":{"connector":"new","task":0},"config":null}]'
 
 
 @pytest.mark.parametrize(
     ("expand", "names", "keys"),
     [
-        pytest.param(["status"], ["x"], ["status"], id="without a status, no connector"),
+        pytest.param(["status"], ["x"], ["status"], id="connectors without a status are omitted"),
         pytest.param(["info"], ["x", "new"], ["info"], id="info"),
         pytest.param(["info", "status"], ["x"], ["status", "info"], id="both"),
         pytest.param(["other"], ["x", "new"], [], id="an unknown expansion"),
@@ -142,14 +142,14 @@ def test_missing_resources_are_reported_with_connects_messages(
         get()
 
 
-def test_topics_of_an_unknown_connector_are_listed() -> None:
-    """Shape of KIP-558."""
+def test_active_topics_are_sorted_and_empty_for_an_unknown_connector() -> None:
+    """The response has the format of KIP-558."""
     assert view.active_topics(SNAPSHOT, X) == {"x": {"topics": ["a", "b"]}}
     assert view.active_topics(SNAPSHOT, NOPE) == {"nope": {"topics": []}}
 
 
 def test_config_is_returned_unchanged() -> None:
-    assert text(view.connector_config(SNAPSHOT, X)) == '{"name":"x","n":null}'
+    assert to_json(view.connector_config(SNAPSHOT, X)) == '{"name":"x","n":null}'
 
 
 def test_new_connector_is_unassigned() -> None:

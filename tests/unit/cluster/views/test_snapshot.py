@@ -1,4 +1,4 @@
-"""Missing plugins that prevent a worker from joining a group."""
+"""Tests for missing plugins that prevent a worker from joining a group."""
 
 from __future__ import annotations
 

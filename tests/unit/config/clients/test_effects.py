@@ -1,4 +1,4 @@
-"""The description of a client setting without effect says so."""
+"""Tests that each client setting either has an effect or is documented as having none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraal.engine.client_options import consumer_options, member_config, offset_
 
 WORKER = {"bootstrap.servers": "127.0.0.1:9092"}
 TASK = TaskId(ConnectorName("c"), 0)
-Tell = Callable[[Mapping[str, str], Path], object]
+BuildOptions = Callable[[Mapping[str, str], Path], object]
 
 
 def sample_values(key: Key) -> tuple[str, ...]:
@@ -61,24 +61,26 @@ CASES = [
     *[
         pytest.param(key, create_admin_options, id=f"admin {key.name}")
         for key in client_def("admin")
-        if not key.name.startswith(("ssl.", "sasl."))  # these are converted together
+        if not key.name.startswith(("ssl.", "sasl."))  # security settings are converted together
     ],
 ]
 
 
-@pytest.mark.parametrize(("key", "tell"), CASES)
-def test_setting_has_effect_or_is_documented_without_effect(key: Key, tell: Tell, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("key", "build_options"), CASES)
+def test_setting_has_effect_or_is_documented_without_effect(
+    key: Key, build_options: BuildOptions, tmp_path: Path
+) -> None:
     if key.no_effect:
         assert "Has no effect" in (key.documentation or "")
         return
     try:
-        options = [tell({key.name: value}, tmp_path) for value in sample_values(key)]
-    except ConfigInvalid:  # an invalid value is validated, so the setting has an effect
+        option_sets = [build_options({key.name: value}, tmp_path) for value in sample_values(key)]
+    except ConfigInvalid:  # a validated setting has an effect
         return
-    assert any(each != tell({}, tmp_path) for each in options)
+    assert any(options != build_options({}, tmp_path) for options in option_sets)
 
 
-def test_manual_marks_settings_that_cause_warnings() -> None:
-    warned = find_unsupported({key.name: "" for key in client_def("admin")})
-    assert warned
-    assert [name for name in warned if not client_def("admin")[name].no_effect] == []
+def test_settings_that_cause_warnings_are_documented_without_effect() -> None:
+    unsupported = find_unsupported({key.name: "" for key in client_def("admin")})
+    assert unsupported
+    assert [name for name in unsupported if not client_def("admin")[name].no_effect] == []

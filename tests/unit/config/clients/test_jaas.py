@@ -11,12 +11,20 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
     ("text", "options"),
     [
         pytest.param(
-            f'{SCRAM} required username="u" password="p";', {"username": "u", "password": "p"}, id="plain"
+            f'{SCRAM} required username="u" password="p";',
+            {"username": "u", "password": "p"},
+            id="double quotes",
         ),
         pytest.param(
-            f"{SCRAM} required username='u' password='p';", {"username": "u", "password": "p"}, id="single"
+            f"{SCRAM} required username='u' password='p';",
+            {"username": "u", "password": "p"},
+            id="single quotes",
         ),
-        pytest.param(f'{SCRAM} REQUIRED password="a;b=c d";', {"password": "a;b=c d"}, id="signs in a value"),
+        pytest.param(
+            f'{SCRAM} REQUIRED password="a;b=c d";',
+            {"password": "a;b=c d"},
+            id="special characters in a value",
+        ),
         pytest.param(f'{SCRAM} required password="a\\"b\\\\c\\101";', {"password": 'a"b\\cA'}, id="escapes"),
         pytest.param(f"{SCRAM} required username=alice;", {"username": "alice"}, id="bare word"),
         pytest.param(f'{SCRAM}\n required\n username = "u"  ; ', {"username": "u"}, id="blanks"),
@@ -44,7 +52,11 @@ def test_login_module_is_parsed_like_java(text: str, options: dict[str, str]) ->
         pytest.param(f'{SCRAM} required username="u" password=;', "option 2", id="no value"),
         pytest.param(f"{SCRAM} required password=123secret;", "option 1", id="a bare number"),
         pytest.param(f'{SCRAM} required password="sec"ret";', "option 2", id="a stray quote"),
-        pytest.param(f'{SCRAM} required a="b"; {SCRAM} required c="d";', "several login modules", id="two"),
+        pytest.param(
+            f'{SCRAM} required a="b"; {SCRAM} required c="d";',
+            "several login modules",
+            id="two login modules",
+        ),
     ],
 )
 def test_errors_omit_secrets(text: str, reason: str) -> None:
@@ -68,7 +80,7 @@ def test_jaas_file_has_modules_of_several_entries() -> None:
         "Empty" {{ }};
     """
     entries = parse_jaas_file(text)
-    assert {name: [each.name for each in modules] for name, modules in entries.items()} == {
+    assert {name: [module.name for module in modules] for name, modules in entries.items()} == {
         "KafkaConnect": ["ScramLoginModule", "Other"],
         "Empty": [],
     }

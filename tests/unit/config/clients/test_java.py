@@ -53,8 +53,8 @@ def test_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
         "ssl.keystore.key": client.key_pem(),
         "ssl.keystore.certificate.chain": client.chain_pem,
     }
-    wrong = {**settings, "ssl.key.password": "other"}
-    assert java_options(wrong) == wrong
+    settings_with_wrong_password = {**settings, "ssl.key.password": "other"}
+    assert java_options(settings_with_wrong_password) == settings_with_wrong_password
 
 
 def test_newer_oauth_keys_are_converted_to_login_module_options() -> None:

@@ -1,4 +1,4 @@
-"""Conversion of Java key stores with a fake keytool."""
+"""Tests for the conversion of Java key stores, with a fake keytool."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ROOT = make_authority("root")
 JKS = b"\xfe\xed\xfe\xed\0\0\0\2"
 
 KEYTOOL = """#!/bin/sh
-for each in "$@"; do
-    [ "$last" = -destkeystore ] && target=$each
-    last=$each
+for argument in "$@"; do
+    [ "$last" = -destkeystore ] && target=$argument
+    last=$argument
 done
 here=$(dirname "$0")
 echo x >> "$here/calls"
 stat -c %a "$(dirname "$target")" > "$here/mode"
 echo "$target" > "$here/target"
 printf "%s\n" "$@" > "$here/arguments"
-cat > "$here/answers"
+cat > "$here/stdin"
 echo "$KRAAL_SOURCE_STORE" > "$here/password"
-[ -f "$here/says" ] && cat "$here/says" && exit 1
+[ -f "$here/error" ] && cat "$here/error" && exit 1
 cp "$here/result" "$target"
 """
 
@@ -42,17 +42,17 @@ class FakeKeytool:
     """A keytool that records its calls."""
 
     def __init__(self, home: Path) -> None:
-        self.at = home / "bin"
-        self.at.mkdir()
-        (self.at / "keytool").write_text(KEYTOOL)
-        (self.at / "keytool").chmod(0o755)
-        (self.at / "result").write_bytes(b"PKCS12")
+        self.bin_dir = home / "bin"
+        self.bin_dir.mkdir()
+        (self.bin_dir / "keytool").write_text(KEYTOOL)
+        (self.bin_dir / "keytool").chmod(0o755)
+        (self.bin_dir / "result").write_bytes(b"PKCS12")
 
-    def recorded(self, name: str) -> str:
-        return (self.at / name).read_text()
+    def read_record(self, name: str) -> str:
+        return (self.bin_dir / name).read_text()
 
-    def refuse(self, line: str) -> None:
-        (self.at / "says").write_text(f"Importing keystore\n{line}\n")
+    def fail_with(self, line: str) -> None:
+        (self.bin_dir / "error").write_text(f"Importing keystore\n{line}\n")
 
 
 @pytest.fixture
@@ -73,27 +73,27 @@ def test_passwords_are_not_on_command_line_and_files_are_removed(
 ) -> None:
     converted = convert(tmp_path / "me.jks", "store pw", "key pw")
     assert converted.data == b"PKCS12"
-    assert "pw" not in keytool.recorded("arguments")
-    assert converted.password not in keytool.recorded("arguments")
-    assert keytool.recorded("password") == "store pw\n"
-    assert keytool.recorded("answers").startswith("key pw\n")
-    assert keytool.recorded("mode") == "700\n"
-    assert not Path(keytool.recorded("target").strip()).parent.exists()
+    assert "pw" not in keytool.read_record("arguments")
+    assert converted.password not in keytool.read_record("arguments")
+    assert keytool.read_record("password") == "store pw\n"
+    assert keytool.read_record("stdin").startswith("key pw\n")
+    assert keytool.read_record("mode") == "700\n"
+    assert not Path(keytool.read_record("target").strip()).parent.exists()
     assert converted.password not in repr(converted)
 
 
 def test_store_is_converted_again_only_after_change(keytool: FakeKeytool, tmp_path: Path) -> None:
     path = tmp_path / "me.jks"
     assert convert(path) is convert(path)
-    assert keytool.recorded("calls") == "x\n"
+    assert keytool.read_record("calls") == "x\n"
     to_pkcs12(path, JKS + b"2", "JKS", "store pw", None)
-    assert keytool.recorded("calls") == "x\nx\n"
+    assert keytool.read_record("calls") == "x\nx\n"
 
 
 def test_store_without_password_is_converted(keytool: FakeKeytool, tmp_path: Path) -> None:
     convert(tmp_path / "me.jks", None)
-    assert keytool.recorded("answers") == "\n"
-    assert "-srcstorepass:env" not in keytool.recorded("arguments")
+    assert keytool.read_record("stdin") == "\n"
+    assert "-srcstorepass:env" not in keytool.read_record("arguments")
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_store_without_password_is_converted(keytool: FakeKeytool, tmp_path: Pat
     ],
 )  # fmt: skip
 def test_error_names_wrong_password(keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str) -> None:
-    keytool.refuse(line)
-    with pytest.raises(ConversionFailed) as refused:
+    keytool.fail_with(line)
+    with pytest.raises(ConversionFailed) as raised:
         convert(tmp_path / "me.jks")
-    assert (str(refused.value), refused.value.culprit) == (line, Culprit[culprit])
+    assert (str(raised.value), raised.value.culprit) == (line, Culprit[culprit])
 
 
 def test_hanging_keytool_is_an_error(
     keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.config.clients.java_stores._TIMEOUT_S", 0.2)
-    (keytool.at / "keytool").write_text("#!/bin/sh\nexec sleep 30\n")
+    (keytool.bin_dir / "keytool").write_text("#!/bin/sh\nexec sleep 30\n")
     with pytest.raises(ConversionFailed, match="failed: TimeoutExpired"):
         convert(tmp_path / "me.jks")
 
@@ -125,11 +125,11 @@ def test_certificates_are_read_from_converted_store(
     keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.config.clients.java_stores.secrets.token_hex", lambda _: PASSWORD)
-    ROOT.trust_store(keytool.at / "result")
+    ROOT.trust_store(keytool.bin_dir / "result")
     (tmp_path / "trust.jks").write_bytes(JKS)
     location = {"ssl.truststore.location": str(tmp_path / "trust.jks")}
     assert read_trust({**location, "ssl.truststore.password": "p"}) == ROOT.pem
-    keytool.refuse("keytool error: java.io.IOException: Invalid keystore format")
+    keytool.fail_with("keytool error: java.io.IOException: Invalid keystore format")
     with pytest.raises(
         UnusableKeyStore, match=r"cannot be opened as JKS: keytool error: .*Invalid keystore format"
     ):

@@ -74,9 +74,9 @@ def test_scram_user_is_escaped() -> None:
     )
     assert (options["security_protocol"], options["sasl_mechanism"]) == ("SASL_PLAINTEXT", "SCRAM-SHA-256")
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("a=3Db=2Cc", "p")
-    plain = SCRAM.replace("scram.Scram", "plain.Plain")
+    plain_login = SCRAM.replace("scram.Scram", "plain.Plain")
     options = make_options(
-        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": plain}
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": plain_login}
     )
     assert options["sasl_plain_username"] == "a=b,c"
 
@@ -94,8 +94,8 @@ def test_token_provider_is_injected() -> None:
     assert isinstance(options["sasl_oauth_token_provider"], OAuthLogin)
 
 
-@pytest.mark.parametrize("checked", [True, False])
-def test_tls_context_is_created_without_leaving_files(tmp_path: Path, *, checked: bool) -> None:
+@pytest.mark.parametrize("checks_host", [True, False])
+def test_tls_context_is_created_without_leaving_files(tmp_path: Path, *, checks_host: bool) -> None:
     settings = {
         "security.protocol": "SSL",
         "ssl.truststore.location": str(ROOT.trust_store(tmp_path / "trust.p12")),
@@ -104,25 +104,27 @@ def test_tls_context_is_created_without_leaving_files(tmp_path: Path, *, checked
         "ssl.keystore.password": PASSWORD,
         "ssl.enabled.protocols": "TLSv1.3",
     }
-    if not checked:
+    if not checks_host:
         settings["ssl.endpoint.identification.algorithm"] = ""
     context = make_options(settings, tmp_path / "scratch")["ssl_context"]
     assert isinstance(context, ssl.SSLContext)
-    assert context.check_hostname is checked
+    assert context.check_hostname is checks_host
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_3
-    assert [each["subject"] for each in context.get_ca_certs()] == [((("commonName", "authority"),),)]
+    assert [certificate["subject"] for certificate in context.get_ca_certs()] == [
+        ((("commonName", "authority"),),)
+    ]
     assert list((tmp_path / "scratch").iterdir()) == []
     assert (tmp_path / "scratch").stat().st_mode & 0o777 == 0o700
 
 
 def test_key_file_is_readable_only_by_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, str]] = []
-    real = ssl.SSLContext.load_cert_chain
+    loaded_files: list[tuple[int, str]] = []
+    load_cert_chain = ssl.SSLContext.load_cert_chain
 
-    def spy(context: ssl.SSLContext, certfile: str, **rest: Any) -> None:
-        seen.append((os.stat(certfile).st_mode & 0o777, Path(certfile).read_text()))  # noqa: PTH116 - a spy
-        real(context, certfile, **rest)
+    def spy(context: ssl.SSLContext, certfile: str, **keywords: Any) -> None:
+        loaded_files.append((os.stat(certfile).st_mode & 0o777, Path(certfile).read_text()))  # noqa: PTH116 - a spy
+        load_cert_chain(context, certfile, **keywords)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
     make_options(
@@ -133,7 +135,7 @@ def test_key_file_is_readable_only_by_its_owner(tmp_path: Path, monkeypatch: pyt
         },
         tmp_path / "scratch",
     )
-    ((mode, text),) = seen
+    ((mode, text),) = loaded_files
     assert mode == 0o600
     assert text.startswith("-----BEGIN ENCRYPTED PRIVATE KEY")
     assert text.endswith(CLIENT.chain_pem)

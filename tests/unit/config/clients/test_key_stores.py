@@ -77,10 +77,10 @@ def test_java_store_without_keytool_is_rejected_with_conversion_command(
         pytest.param({"type": "PEM", "certificates": ROOT.pem}, b"x", "not both", id="inline and file"),
         pytest.param({"type": "PEM", "certificates": "nonsense"}, b"", "got none", id="no PEM inline"),
         pytest.param({"type": "PEM", "password": "p"}, ROOT.pem.encode(), "PEM has no store password", id="password"),
-        pytest.param({"password": "p"}, b"", "no ssl.truststore.location that it could open", id="only a password"),
+        pytest.param({"password": "p"}, b"", "ssl.truststore.location is not set", id="only a password"),
         pytest.param({}, ROOT.pem.encode(), "it is PEM; set ssl.truststore.type=PEM", id="PEM without its type"),
-        pytest.param({"type": "PEM"}, b"\x30\x03", "it is not PEM", id="PEM by type only"),
-        pytest.param({"type": "PKCS12"}, b"hello", "neither PKCS12 nor JKS nor PEM", id="something else"),
+        pytest.param({"type": "PEM"}, b"\x30\x03", "it is not PEM", id="PEM type without PEM content"),
+        pytest.param({"type": "PKCS12"}, b"hello", "neither PKCS12 nor JKS nor PEM", id="unknown format"),
         pytest.param({"type": "PKCS12"}, b"\x30\x03\0", "password is not set, or it is damaged", id="damaged"),
     ],
 )  # fmt: skip
@@ -109,15 +109,15 @@ def test_wrong_store_password_is_rejected(tmp_path: Path, password: str | None) 
     assert "hush" not in str(raised.value)
 
 
-def make_settings(how: str, client: Certified, at: Path) -> dict[str, str]:
+def make_settings(how: str, client: Certified, directory: Path) -> dict[str, str]:
     if how == "PKCS12":
-        file = client.key_store(at / "me.p12")
+        file = client.key_store(directory / "me.p12")
         return ssl_settings(
-            {"keystore.location": file, "keystore.password": PASSWORD, "key.password": "not looked at"}
+            {"keystore.location": file, "keystore.password": PASSWORD, "key.password": "unused"}
         )
     if how == "PEM file":
-        (at / "me.pem").write_text(client.key_pem() + client.chain_pem)
-        return ssl_settings({"keystore.location": at / "me.pem", "keystore.type": "PEM"})
+        (directory / "me.pem").write_text(client.key_pem() + client.chain_pem)
+        return ssl_settings({"keystore.location": directory / "me.pem", "keystore.type": "PEM"})
     password = PASSWORD if how == "encrypted" else None
     return ssl_settings(
         {
@@ -155,15 +155,15 @@ def test_missing_key_store_means_no_identity() -> None:
         pytest.param({"key": KEY}, "key", "needed together", id="no chain"),
         pytest.param({"certificate.chain": CLIENT.chain_pem}, "certificate.chain", "needed together", id="no key"),
         pytest.param(
-            {"key": KEY, "certificate.chain": ROOT.pem}, "certificate.chain", "belongs to another", id="no pair"
+            {"key": KEY, "certificate.chain": ROOT.pem}, "certificate.chain", "belongs to another", id="wrong chain"
         ),
         pytest.param(
             {"key": CLIENT.key_pem("hush"), "certificate.chain": CLIENT.chain_pem},
-            "key", "encrypted without ssl.key.password", id="encrypted",
+            "key", "encrypted, but ssl.key.password is not set", id="encrypted",
         ),
-        pytest.param({"key": "hush", "certificate.chain": CLIENT.chain_pem}, "key", "got 0", id="no PEM"),
+        pytest.param({"key": "hush", "certificate.chain": CLIENT.chain_pem}, "key", "got 0", id="not PEM"),
         pytest.param({"type": "JKS", "key": KEY}, "key", "only with ssl.keystore.type=PEM", id="JKS"),
-        pytest.param({"password": "hush"}, "password", "no ssl.keystore.location", id="only a password"),
+        pytest.param({"password": "hush"}, "password", "ssl.keystore.location is not set", id="only a password"),
     ],
 )  # fmt: skip
 def test_unusable_identity_is_rejected(settings: dict[str, str], key: str, reason: str) -> None:

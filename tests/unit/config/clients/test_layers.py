@@ -36,7 +36,7 @@ def test_client_with_own_protocol_does_not_inherit_security(where: str) -> None:
     assert merge_layers(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
 
 
-def test_bootstrap_servers_are_those_of_innermost_layer() -> None:
+def test_most_specific_bootstrap_servers_take_precedence() -> None:
     assert bootstrap(WORKER, {}, "producer") == "a:1"
     worker = WORKER | {"producer.bootstrap.servers": "b:2"}
     assert bootstrap(worker, {}, "producer") == "b:2"

@@ -89,9 +89,9 @@ def test_java_numbers_are_clamped_to_librdkafka_range(number: str) -> None:
 def test_non_numeric_value_is_rejected() -> None:
     with pytest.raises(ConfigInvalid) as raised:
         librdkafka_options({"linger.ms": "soon", "security.protocol": "?"}, lambda key: f"admin.{key}")
-    number, protocol = raised.value.errors
-    assert number == "Invalid value soon for configuration admin.linger.ms: Not a whole number"
-    assert protocol.startswith(
+    number_error, protocol_error = raised.value.errors
+    assert number_error == "Invalid value soon for configuration admin.linger.ms: Not a whole number"
+    assert protocol_error.startswith(
         "Invalid value ? for configuration admin.security.protocol: String must be one of"
     )
 
@@ -177,8 +177,8 @@ def test_find_unsupported_returns_settings_without_equivalent() -> None:
     ]
 
 
-def test_all_client_keys_are_handled() -> None:
-    """Every key is mapped, read, of no use elsewhere, or named to the user: this is the list of the last kind."""
+def test_only_listed_client_keys_are_unsupported() -> None:
+    """Only the keys of this list are reported to the user as unsupported."""
     keys = {key.name: "1" for client in ("producer", "consumer", "admin") for key in client_def(client)}
     assert find_unsupported(keys) == [
         "bootstrap.controllers",

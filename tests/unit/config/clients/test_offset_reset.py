@@ -1,4 +1,4 @@
-"""Values of `auto.offset.reset`, parsed like AutoOffsetResetStrategy and java.time.Duration."""
+"""Tests that `auto.offset.reset` is parsed like AutoOffsetResetStrategy and java.time.Duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token URLs of connectors are restricted to those that the operator of the worker allows."""
+"""Tests that connectors may use only the token URLs that the worker's operator allows."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_url_with_allowed_prefix_is_rejected() -> None:
     "worker",
     [
         pytest.param({ALLOWED_URLS: f"{OTHER}, {URL}"}, id="listed"),
-        pytest.param({TOKEN: URL}, id="the worker's own"),
-        pytest.param({f"consumer.{TOKEN}": URL}, id="the worker's for other clients"),
+        pytest.param({TOKEN: URL}, id="URL of the worker"),
+        pytest.param({f"consumer.{TOKEN}": URL}, id="URL of another client"),
     ],
 )
 def test_url_allowed_by_operator_is_accepted(worker: dict[str, str]) -> None:
@@ -86,12 +86,12 @@ def test_restrictions_are_passed_to_spark_jvm() -> None:
 def test_urls_of_connectors_own_clients_are_restricted(prefix: str) -> None:
     config = {"name": "c", "connector.class": FAKE_SOURCE, prefix + TOKEN: OTHER, prefix + JWKS: URL}
     plugins = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS | {ALLOWED_URLS: URL}))
-    for refuses in (
+    for use_config in (
         lambda: plugins.make(config),
         lambda: merge_layers({ALLOWED_URLS: URL}, config, "producer"),
     ):
         with pytest.raises(ConfigInvalid) as raised:
-            refuses()
-        assert [str(each) for each in raised.value.errors] == [str(raised.value)]
+            use_config()
+        assert [str(error) for error in raised.value.errors] == [str(raised.value)]
         assert f"Invalid value {OTHER} for configuration {prefix}{TOKEN}: The URL cannot" in str(raised.value)
     plugins.make(config | {prefix + TOKEN: URL})

@@ -66,14 +66,16 @@ def test_user_login_is_read(mechanism: str, line: str) -> None:
     assert "hush" not in repr(security)
 
 
-@pytest.mark.parametrize(("value", "checked"), [(None, True), ("https", True), ("HTTPS", True), ("", False)])
-def test_empty_identification_algorithm_disables_host_check(value: str | None, *, checked: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "checks_host"), [(None, True), ("https", True), ("HTTPS", True), ("", False)]
+)
+def test_empty_identification_algorithm_disables_host_check(value: str | None, *, checks_host: bool) -> None:
     settings = {"security.protocol": "SSL"}
     if value is not None:
         settings["ssl.endpoint.identification.algorithm"] = value
     tls = read_security(settings).tls
     assert tls is not None
-    assert tls.check_host is checked
+    assert tls.check_host is checks_host
 
 
 def test_tls_versions_are_configurable() -> None:
@@ -239,8 +241,8 @@ def test_token_endpoint_has_own_trust_store(tmp_path: Path) -> None:
     login = read_security({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {options};"}).login
     assert isinstance(login, OAuthLogin)
     assert login.trusted == root.pem
-    wrong = options.replace("hush", "other")
-    (error,) = find_errors({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {wrong};"})
+    wrong_options = options.replace("hush", "other")
+    (error,) = find_errors({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {wrong_options};"})
     assert (
         "[hidden] for configuration sasl.jaas.config: its option ssl.truststore.location is invalid" in error
     )

@@ -1,4 +1,4 @@
-"""The supervision keys of workers and connectors, and their validation responses."""
+"""Tests for the auto-restart keys of workers and connectors, and for their validation responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 KEYS = [key.name for key in SUPERVISION]
 WORKER = AutoRestart(scope=RestartScope.TASK, max_restarts=4, window_s=60, backoff_s=3)
 PLUGINS = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS))
-GIVEN = {
+CUSTOM_VALUES = {
     "errors.auto.restart": "all",
     "errors.auto.restart.max": "7",
     "errors.auto.restart.window.ms": "1500",
@@ -26,7 +26,7 @@ GIVEN = {
 }
 
 
-def checked(**config: str) -> dict[str, ConfigInfo]:
+def validate_config(**config: str) -> dict[str, ConfigInfo]:
     """Validate a connector with these keys, where `__` stands for a dot."""
     keys = {key.replace("__", "."): value for key, value in config.items()}
     infos = PLUGINS.check({"name": "c", "connector.class": FAKE_SOURCE, **keys})
@@ -43,12 +43,12 @@ def test_auto_restart_is_disabled_by_default() -> None:
 
 def test_standalone_and_distributed_accept_keys() -> None:
     expected = AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
-    more = {**GIVEN, "task.stall.timeout.ms": "0"}
-    for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**MINIMAL_CONFIG, **more})):
+    custom = {**CUSTOM_VALUES, "task.stall.timeout.ms": "0"}
+    for config in (parse_standalone({**DEFAULTS, **custom}), parse_distributed({**MINIMAL_CONFIG, **custom})):
         assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
 
 
-BAD = [
+INVALID_VALUES = [
     ("errors.auto.restart", "Task", "String must be one of: none, task, all"),
     ("errors.auto.restart", "", "String must be one of: none, task, all"),
     ("errors.auto.restart.max", "0", "Value must be at least 1"),
@@ -61,27 +61,27 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"), [*BAD, ("task.stall.timeout.ms", "-1", "Value must be at least 0")]
+    ("name", "value", "error"), [*INVALID_VALUES, ("task.stall.timeout.ms", "-1", "Value must be at least 0")]
 )
-def test_invalid_worker_value_is_rejected(name: str, value: str, why: str) -> None:
+def test_invalid_worker_value_is_rejected(name: str, value: str, error: str) -> None:
     with pytest.raises(ConfigInvalid) as raised:
         parse_standalone({**DEFAULTS, name: value})
-    assert f"Invalid value {value} for configuration {name}: {why}" in raised.value.errors
+    assert f"Invalid value {value} for configuration {name}: {error}" in raised.value.errors
 
 
-@pytest.mark.parametrize(("name", "value", "why"), BAD)
-def test_invalid_connector_value_has_connects_error(name: str, value: str, why: str) -> None:
-    errors = checked(**{name: value})[name].value.errors
-    assert f"Invalid value {value} for configuration {name}: {why}" in errors
+@pytest.mark.parametrize(("name", "value", "error"), INVALID_VALUES)
+def test_invalid_connector_value_has_connects_error(name: str, value: str, error: str) -> None:
+    errors = validate_config(**{name: value})[name].value.errors
+    assert f"Invalid value {value} for configuration {name}: {error}" in errors
 
 
 def test_responses_contain_only_configured_keys() -> None:
-    assert not set(KEYS) & set(checked())
-    infos = checked(errors__auto__restart="task")
+    assert not set(KEYS) & set(validate_config())
+    infos = validate_config(errors__auto__restart="task")
     assert set(KEYS) & set(infos) == {"errors.auto.restart"}
     assert infos["errors.auto.restart"].value.errors == ()
-    assert len(infos) == len(checked()) + 1
-    assert set(KEYS) <= set(checked(**GIVEN))
+    assert len(infos) == len(validate_config()) + 1
+    assert set(KEYS) <= set(validate_config(**CUSTOM_VALUES))
     for plugin in (FAKE_SOURCE, FAKE_SINK):
         assert not set(KEYS) & {info.key.name for info in describe_plugin(fake_registry(), plugin)}
 
@@ -89,16 +89,16 @@ def test_responses_contain_only_configured_keys() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        pytest.param({}, WORKER, id="the worker's"),
+        pytest.param({}, WORKER, id="worker values"),
         pytest.param(
             {"errors.auto.restart": "none"},
             AutoRestart(scope=RestartScope.NONE, max_restarts=4, window_s=60, backoff_s=3),
-            id="key by key",
+            id="one key overridden",
         ),
         pytest.param(
-            GIVEN,
+            CUSTOM_VALUES,
             AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25),
-            id="the connector's",
+            id="connector values",
         ),
         pytest.param(
             {

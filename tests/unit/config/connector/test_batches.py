@@ -1,4 +1,4 @@
-"""Batch settings: a connector's value takes precedence, and unsafe Spark settings are rejected."""
+"""Tests that batch settings of a connector take precedence, and that unsafe Spark settings are rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALLOWED = (
 
 
 @pytest.mark.parametrize(
-    ("connector", "worker", "wanted"),
+    ("connector", "worker", "expected"),
     [
         ({}, {}, Batches(poll_s=None, max_records=1_000_000)),
         ({}, {"max.records.per.batch": "7", "poll.interval.ms": "9"}, Batches(max_records=7)),
@@ -31,9 +31,9 @@ ALLOWED = (
     ],
 )
 def test_connector_value_overrides_worker_and_invalid_values_are_ignored(
-    connector: dict[str, str], worker: dict[str, str], wanted: Batches
+    connector: dict[str, str], worker: dict[str, str], expected: Batches
 ) -> None:
-    assert parse_batches(connector, worker) == wanted
+    assert parse_batches(connector, worker) == expected
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_other_content_is_parsed_as_properties(tmp_path: Path, name: str) -> Non
         pytest.param(
             '{"name": "x", "config": {"name": "y"}}',
             "Connector name configuration in 'config' doesn't match the one specified in 'name' at '{p}'",
-            id="two names",
+            id="mismatched names",
         ),
         pytest.param(
             '{"config": {"a": "b"}}',
@@ -79,7 +79,7 @@ def test_other_content_is_parsed_as_properties(tmp_path: Path, name: str) -> Non
         pytest.param(
             '{"name": "x", "config": []}',
             "Connector configuration at '{p}': 'config' is not an object",
-            id="a config that is a list",
+            id="config is a list",
         ),
         pytest.param(
             '{"name": "x", "a": {}}',

@@ -1,4 +1,4 @@
-"""The connector key `plugins.jvm`."""
+"""Tests for the connector key `plugins.jvm`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def test_response_contains_key_only_if_configured() -> None:
 
 
 def test_invalid_value_is_rejected() -> None:
-    for value, wrong in {"own": 0, "shared": 0, None: 0, "OWN": 1, "": 1}.items():
+    for value, error_count in {"own": 0, "shared": 0, None: 0, "OWN": 1, "": 1}.items():
         (checked,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
-        assert len(checked.errors) == wrong, checked
+        assert len(checked.errors) == error_count, checked

@@ -1,4 +1,4 @@
-"""The group of a topic and the topics created. Mirrors SourceConnectorConfigTest, TopicCreationTest."""
+"""Tests for topic creation: groups and new topics. Mirrors SourceConnectorConfigTest and TopicCreationTest."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_default_group_contains_all_other_topics() -> None:
 @pytest.mark.parametrize(
     ("topic", "group"),
     [
-        pytest.param("orders", "first", id="the first that takes it, though the second would"),
+        pytest.param("orders", "first", id="both groups match"),
         pytest.param("orders-late", "second", id="excluded by the first"),
-        pytest.param("my-orders", "default", id="the whole name must match"),
-        pytest.param("b", "first", id="any entry of include"),
+        pytest.param("my-orders", "default", id="partial match"),
+        pytest.param("b", "first", id="second entry of include"),
         pytest.param("dead", "default", id="excluded everywhere"),
-        pytest.param("", "default", id="include is never empty"),
+        pytest.param("", "default", id="empty topic name"),
     ],
 )
 def test_topic_belongs_to_first_matching_group(topic: str, group: str) -> None:

@@ -1,4 +1,4 @@
-"""Values of Connect's own keys are trimmed, except names; those of plugins are not."""
+"""Tests that values of Connect's own keys are trimmed, except names, and values of plugin keys are not."""
 
 from __future__ import annotations
 

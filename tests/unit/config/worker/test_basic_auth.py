@@ -1,4 +1,4 @@
-"""Basic authentication of the REST API: Connect's extension, its JAAS file and its credentials file."""
+"""Tests for basic authentication of the REST API: Connect's extension, its JAAS file and its credentials file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_entry_other_is_the_fallback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "admitted"),
+    ("header", "is_admitted"),
     [
         (basic_header("ann:s:ecret"), True),
         (basic_header("ann:s:ecret").replace("Basic", "bASIC"), True),
@@ -96,8 +96,8 @@ def test_entry_other_is_the_fallback(tmp_path: Path) -> None:
         (None, False),
     ],
 )
-def test_authenticate_checks_user_and_password(header: str | None, *, admitted: bool) -> None:
-    assert AUTH.authenticate(header) is admitted
+def test_authenticate_checks_user_and_password(header: str | None, *, is_admitted: bool) -> None:
+    assert AUTH.authenticate(header) is is_admitted
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,10 @@ def test_authenticate_checks_user_and_password(header: str | None, *, admitted: 
     [
         pytest.param("", None, "users.properties' is empty", id="no users"),
         pytest.param(
-            "ann=sec\\u00ret\n", None, "users.properties' is not a properties file", id="no properties"
+            "ann=sec\\u00ret\n",
+            None,
+            "users.properties' is not a properties file",
+            id="invalid properties file",
         ),
         pytest.param("a=b", "Other {{ }};", "it has no entry KafkaConnect", id="no entry"),
         pytest.param(
@@ -137,7 +140,7 @@ def test_authenticate_checks_user_and_password(header: str | None, *, admitted: 
             "a=b",
             'KafkaConnect {{ {module} required file="x";',
             "entry KafkaConnect is not closed",
-            id="no end",
+            id="unclosed entry",
         ),
         pytest.param("a=b", "KafkaConnect", "its entry 1 is invalid", id="no braces"),
         pytest.param("a=b", "KafkaConnect {{ {module} file=x; }};", "an invalid login module", id="no flag"),

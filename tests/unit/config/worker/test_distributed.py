@@ -121,7 +121,7 @@ def test_settings_of_internal_topics_are_passed_through() -> None:
     assert "\n".join(config.warnings) == (
         "Ignoring 'config.storage.partitions=5' setting, since config topic partitions is always 1\n"
         "Ignoring 'offset.storage.cleanup.policy=delete' setting, since compaction is always used\n"
-        "status.storage.replication.factr is used as a setting of the topic, but no such setting is known; did "
+        "status.storage.replication.factr is passed to the topic, but is not a known topic setting; did "
         "you mean status.storage.replication.factor?\n"
         "offset.storage.file.filename is ignored: only standalone workers use it."
     )
@@ -138,7 +138,7 @@ def test_keys_without_effect_cause_warnings() -> None:
     assert set(config.warnings) == {
         "offset.flush.interval.ms is ignored: offsets are stored after each batch.",
         "kraal.standalone.remember.configs is ignored: only standalone workers use it.",
-        "sesion.timeout.ms is ignored: no such configuration is known; did you mean session.timeout.ms?",
+        "sesion.timeout.ms is ignored: unknown configuration; did you mean session.timeout.ms?",
         "linger.ms is ignored: it needs a client's prefix, such as consumer.linger.ms.",
         "max.poll.records is ignored: it needs a client's prefix, such as consumer.max.poll.records.",
     }
@@ -147,7 +147,7 @@ def test_keys_without_effect_cause_warnings() -> None:
 def test_java_only_settings_cause_warnings() -> None:
     config = parse(ssl__cipher__suites="TLS_AES_256_GCM_SHA384", ssl__protocol="TLSv1.3")
     assert config.warnings == (
-        "ssl.cipher.suites does nothing for the worker's own Kafka clients: they are not Java.",
+        "ssl.cipher.suites has no effect on the worker's own Kafka clients, which are not Java clients.",
     )
 
 
@@ -162,7 +162,7 @@ def test_distributed_keys_in_standalone_config_cause_warnings() -> None:
 SUPPORTED = "HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224, HmacSHA1, HmacMD5"
 NO_ALGORITHM = f"the algorithm is not supported by this worker; the supported algorithms are: {SUPPORTED}"
 PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
-WRONG = [
+INVALID_VALUES = [
     ("connect.protocol", "lazy", PROTOCOLS),
     (
         "exactly.once.source.support",
@@ -211,7 +211,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "reason"), WRONG)
+@pytest.mark.parametrize(("name", "value", "reason"), INVALID_VALUES)
 def test_invalid_values_are_rejected(name: str, value: str, reason: str) -> None:
     assert find_error(name, value).startswith(f"Invalid value {value} for configuration {name}: {reason}")
 
@@ -258,7 +258,7 @@ def test_all_errors_are_reported_together() -> None:
     ]
 
 
-def test_group_client_has_defaults_of_worker() -> None:
+def test_group_client_uses_worker_defaults() -> None:
     config = parse(
         request__timeout__ms="50000", client__id="me", session__timeout__ms="6000", security__protocol="SSL"
     )
@@ -318,11 +318,11 @@ def test_load_distributed_reads_properties_file(tmp_path: Path) -> None:
     assert load_distributed(path).group_id == "cluster"
 
 
-def parse_with_basic_auth(at: Path, **extra: str) -> DistributedConfig:
+def parse_with_basic_auth(directory: Path, **extra: str) -> DistributedConfig:
     """Return a config with basic authentication."""
-    (at / "users").write_text("ann=secret")
-    jaas = at / "jaas.conf"
-    jaas.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{at}/users"; }};')
+    (directory / "users").write_text("ann=secret")
+    jaas = directory / "jaas.conf"
+    jaas.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{directory}/users"; }};')
     return parse(
         rest__extension__classes="BasicAuthSecurityRestExtension",
         java__security__auth__login__config=str(jaas),
@@ -359,11 +359,11 @@ def test_values_are_trimmed_except_plugin_settings() -> None:
         "config.providers.file.param.own": " own ",
         "value.converter.own": "own ",
     }
-    wanted = {**MINIMAL_CONFIG, **plugins, "key.converter": STRING, "producer.acks": "all"}
-    written = {key: text if key.endswith(".own") else f" \t{text} \t" for key, text in wanted.items()}
-    assert parse_distributed(written) == parse_distributed(wanted)
+    trimmed = {**MINIMAL_CONFIG, **plugins, "key.converter": STRING, "producer.acks": "all"}
+    padded = {key: text if key.endswith(".own") else f" \t{text} \t" for key, text in trimmed.items()}
+    assert parse_distributed(padded) == parse_distributed(trimmed)
     file = {"offset.storage.file.filename": "/o"}
-    assert parse_standalone({**written, **file}).raw == {**wanted, **file}
+    assert parse_standalone({**padded, **file}).raw == {**trimmed, **file}
 
 
 def test_bootstrap_resolve_timeout_is_ignored_with_warning() -> None:
@@ -380,14 +380,15 @@ def test_bootstrap_resolve_timeout_is_ignored_with_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("idle_ms", "warned"), [("-1", False), ("0", True), ("59999", True), ("60000", False)]
+    ("idle_ms", "has_warning"), [("-1", False), ("0", True), ("59999", True), ("60000", False)]
 )
-def test_short_max_idle_causes_warning(idle_ms: str, *, warned: bool) -> None:
+def test_short_max_idle_causes_warning(idle_ms: str, *, has_warning: bool) -> None:
     warnings = parse(connections__max__idle__ms=idle_ms).warnings
-    assert bool(warnings) is warned
+    assert bool(warnings) is has_warning
     assert all(
-        each == f"Configuration 'connections.max.idle.ms' with value '{idle_ms}' is lower than configuration "
+        warning
+        == f"Configuration 'connections.max.idle.ms' with value '{idle_ms}' is lower than configuration "
         "'rebalance.timeout.ms' with value '60000'. This may cause the connection to the group coordinator to be "
         "closed during an ongoing rebalance, which can prolong or disrupt group rejoin."
-        for each in warnings
+        for warning in warnings
     )

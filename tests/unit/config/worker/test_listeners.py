@@ -1,4 +1,4 @@
-"""The advertised URL of a worker. Mirrors RestServerTest.testAdvertisedUri."""
+"""Tests for the advertised URL of a worker. Mirrors RestServerTest.testAdvertisedUri."""
 
 from __future__ import annotations
 

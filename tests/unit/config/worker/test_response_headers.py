@@ -1,4 +1,4 @@
-"""Rules of `response.http.headers.config`; messages and cases from RestServerConfigTest."""
+"""Tests for `response.http.headers.config`. The messages and cases are from RestServerConfigTest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KEY = "response.http.headers.config"
 @pytest.mark.parametrize(
     ("text", "rules"),
     [
-        pytest.param("", [], id="none"),
+        pytest.param("", [], id="empty"),
         pytest.param("  ", [], id="blank"),
-        pytest.param("add X-A: $c", [HeaderRule("X-A", "$c", add=True)], id="one"),
+        pytest.param("add X-A: $c", [HeaderRule("X-A", "$c", add=True)], id="one rule"),
         pytest.param(
             "add \t Cache-Control: no-cache,set Location:a",
             [HeaderRule("Cache-Control", "no-cache", add=True), HeaderRule("Location", "a", add=False)],
-            id="two",
+            id="two rules",
         ),
         pytest.param(
             ' "add Cache-Control: no-cache, no-store" ignored , set X-B:"q"',

@@ -1,4 +1,4 @@
-"""HTTPS of listeners and of requests between workers, configured by `listeners.https.*` and `ssl.*`."""
+"""Tests for HTTPS of listeners and of requests between workers (`listeners.https.*` and `ssl.*`)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ME = ROOT.issue_certificate("me", address="127.0.0.1")
 OTHER = ROOT.issue_certificate("other", address="127.0.0.1")
 
 
-def key_store_settings(at: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
-    path = (ME if certified is ME else OTHER).key_store(at / "me.p12")
+def key_store_settings(directory: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
+    path = (ME if certified is ME else OTHER).key_store(directory / "me.p12")
     return {
         f"{prefix}ssl.keystore.location": str(path),
         f"{prefix}ssl.keystore.password": PASSWORD,
@@ -108,11 +108,18 @@ def test_client_authentication_requires_a_truststore(tmp_path: Path, client_auth
 
 
 def test_only_https_listeners_require_key_store() -> None:
-    plain, secure = Listener("http", "", 1), Listener("https", "", 2)
-    assert https_errors({}, [plain], [plain]) == []
-    assert https_errors({}, [plain], None) == []
-    assert len(https_errors({}, [secure], [secure])) == 1, "the same error is reported once"
-    assert len(https_errors({f"{LISTENERS}ssl.client.auth": "none"}, [plain, secure], [secure])) == 2
+    http_listener, https_listener = Listener("http", "", 1), Listener("https", "", 2)
+    assert https_errors({}, [http_listener], [http_listener]) == []
+    assert https_errors({}, [http_listener], None) == []
+    assert len(https_errors({}, [https_listener], [https_listener])) == 1, "the same error is reported once"
+    assert (
+        len(
+            https_errors(
+                {f"{LISTENERS}ssl.client.auth": "none"}, [http_listener, https_listener], [https_listener]
+            )
+        )
+        == 2
+    )
 
 
 def test_listener_keys_without_effect_cause_warnings() -> None:
@@ -125,8 +132,8 @@ def test_listener_keys_without_effect_cause_warnings() -> None:
     }
     assert https_warnings(raw) == [
         f"{LISTENERS}ssl.cipher.suites is ignored: HTTPS listeners are not Java.",
-        f"{ADMIN_LISTENERS}ssl.keystore.locatoin is ignored: no such configuration is known.",
-        f"{ADMIN_LISTENERS}ssl.cilent.auth is ignored: no such configuration is known.",
+        f"{ADMIN_LISTENERS}ssl.keystore.locatoin is ignored: unknown configuration.",
+        f"{ADMIN_LISTENERS}ssl.cilent.auth is ignored: unknown configuration.",
     ]
 
 
@@ -138,12 +145,12 @@ def test_no_files_remain_in_scratch_directory(tmp_path: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize(("algorithm", "checked"), [({}, True), ({"algorithm": ""}, False)])
+@pytest.mark.parametrize(("algorithm", "checks_host"), [({}, True), ({"algorithm": ""}, False)])
 def test_worker_host_names_are_verified_by_default(
-    tmp_path: Path, algorithm: dict[str, str], *, checked: bool
+    tmp_path: Path, algorithm: dict[str, str], *, checks_host: bool
 ) -> None:
     raw = {f"ssl.endpoint.identification.{name}": value for name, value in algorithm.items()}
-    assert peer_context({**trust_settings(), **raw}, tmp_path).check_hostname is checked
+    assert peer_context({**trust_settings(), **raw}, tmp_path).check_hostname is checks_host
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
@@ -153,10 +160,10 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
     server_side = server.wrap_bio(up, down, server_side=True)
     ended: set[ssl.SSLObject] = set()
     for _ in range(8):
-        for each in (client_side, server_side):
+        for side in (client_side, server_side):
             try:
-                each.do_handshake()
-                ended.add(each)
+                side.do_handshake()
+                ended.add(side)
             except ssl.SSLWantReadError:
                 pass
     assert ended == {client_side, server_side}
@@ -172,12 +179,12 @@ def test_workers_with_shared_certificate_trust_each_other(tmp_path: Path) -> Non
         handshake(peer_context(key_store_settings(second, OTHER), tmp_path), server)
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_worker_presents_its_certificate(tmp_path: Path, *, shown: bool) -> None:
+@pytest.mark.parametrize("has_certificate", [True, False])
+def test_worker_presents_its_certificate(tmp_path: Path, *, has_certificate: bool) -> None:
     raw = {**key_store_settings(tmp_path), **trust_settings()}
     server = listener_context({**raw, "ssl.client.auth": "required"}, LISTENERS, tmp_path)
-    client = peer_context(raw if shown else trust_settings(), tmp_path)
-    if shown:
+    client = peer_context(raw if has_certificate else trust_settings(), tmp_path)
+    if has_certificate:
         handshake(client, server)
     else:
         with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):

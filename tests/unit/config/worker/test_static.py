@@ -1,4 +1,4 @@
-"""`static.connectors` and `static.tasks` (KIP-987): allowed values and their effect."""
+"""Tests for `static.connectors` and `static.tasks` (KIP-987): allowed values and their effect."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parse_static(connectors: str | None, tasks: str | None, protocol: str = "sta
 @pytest.mark.parametrize(
     ("connectors", "tasks", "expected"),
     [
-        pytest.param("c1", None, (Job(C1),), id="a connector alone, without its tasks"),
-        pytest.param(None, "c1-0", (Job(C1, 0),), id="a task alone, without its connector"),
+        pytest.param("c1", None, (Job(C1),), id="connector only"),
+        pytest.param(None, "c1-0", (Job(C1, 0),), id="task only"),
         pytest.param("c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="duplicates count once"),
-        pytest.param("a-1", "a-1", (Job(A, 1), Job(A_1)), id="one text, a connector here and a task there"),
+        pytest.param("a-1", "a-1", (Job(A, 1), Job(A_1)), id="same text for a connector and a task"),
         pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
     ],
 )
@@ -52,7 +52,7 @@ TASK = (
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "shown", "reason"),
+    ("name", "value", "formatted_value", "reason"),
     [
         ("static.connectors", "a,,b", "[a, , b]", "an entry is blank; each must be the name of a connector"),
         ("static.tasks", "c1-0,c1", "[c1-0, c1]", f"'c1' {TASK}my-connector-0"),
@@ -64,11 +64,11 @@ TASK = (
 )
 @pytest.mark.parametrize("protocol", ["static", "eager"])
 def test_static_assignments_are_validated_with_any_protocol(
-    name: str, value: str, shown: str, reason: str, protocol: str
+    name: str, value: str, formatted_value: str, reason: str, protocol: str
 ) -> None:
     with pytest.raises(ConfigInvalid) as raised:
         parse_distributed({**MINIMAL_CONFIG, "connect.protocol": protocol, name: value})
-    assert raised.value.errors == (f"Invalid value {shown} for configuration {name}: {reason}",)
+    assert raised.value.errors == (f"Invalid value {formatted_value} for configuration {name}: {reason}",)
 
 
 def test_static_assignments_without_static_protocol_cause_warning() -> None:

@@ -85,7 +85,7 @@ def test_wildcard_address_is_advertised_as_single_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "served", "read_only", "said"),
+    ("extra", "is_served", "is_read_only", "message"),
     [
         ({}, True, False, "The dashboard is at http://h:8083/ui/"),
         ({"ui__enabled": "false"}, False, False, "The dashboard is disabled (ui.enabled)."),
@@ -105,10 +105,10 @@ def test_wildcard_address_is_advertised_as_single_address() -> None:
     ],
 )
 def test_dashboard_can_be_disabled_or_read_only(
-    extra: dict[str, str], *, served: bool, read_only: bool, said: str
+    extra: dict[str, str], *, is_served: bool, is_read_only: bool, message: str
 ) -> None:
     config = parse(listeners="http://h:8083", **extra)
-    assert (config.ui, config.ui_read_only, config.dashboard) == (served, read_only, said)
+    assert (config.ui, config.ui_read_only, config.dashboard) == (is_served, is_read_only, message)
     assert config.warnings == ()
 
 
@@ -200,10 +200,10 @@ def test_missing_key_error_suggests_misspelled_key() -> None:
 def test_unknown_keys_cause_warning_with_suggestion() -> None:
     config = parse(offset__storage__file__filenme="x", group__id="g", completely__unheard__thing="1")
     assert "\n".join(config.warnings) == (
-        "offset.storage.file.filenme is ignored: no such configuration is known; "
+        "offset.storage.file.filenme is ignored: unknown configuration; "
         "did you mean offset.storage.file.filename?\n"
         "group.id is ignored: only distributed workers use it.\n"
-        "completely.unheard.thing is ignored: no such configuration is known."
+        "completely.unheard.thing is ignored: unknown configuration."
     )
 
 

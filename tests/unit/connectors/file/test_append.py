@@ -50,10 +50,10 @@ def test_target_appends_to_existing_content(path: Path, tmp_path: Path) -> None:
     assert journal == {"inode": path.stat().st_ino, "length": path.stat().st_size}
 
 
-@pytest.mark.parametrize("written", range(9))
-def test_interrupted_append_is_truncated(path: Path, tmp_path: Path, written: int) -> None:
+@pytest.mark.parametrize("written_bytes", range(9))
+def test_interrupted_append_is_truncated(path: Path, tmp_path: Path, written_bytes: int) -> None:
     batch = b"one\ntwo\n"
-    path.write_bytes(b"no end" + batch[:written])
+    path.write_bytes(b"no end" + batch[:written_bytes])
     write_interrupted_journal(path, 6, len(batch))
     target = AppendTarget(str(path), str(tmp_path))
     assert path.read_bytes() == b"no end"
@@ -155,13 +155,13 @@ def test_full_disk_truncates_the_batch_and_reports_the_path(
 ) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"good\n")
-    real, calls = os.write, []
+    os_write, calls = os.write, []
 
     def write(fd: int, data: Any) -> int:
         calls.append(data)
         if len(calls) > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return real(fd, bytes(data)[:2])
+        return os_write(fd, bytes(data)[:2])
 
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(OSError, match=r"cannot write to .*out\.txt: No space left on device"):
@@ -208,22 +208,22 @@ def test_concurrent_appends_do_not_interleave(path: Path, tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def no_files(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unwritable_directory(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevent the creation of files in the target's directory, even by root."""
     path.touch()
-    real = os.open
+    os_open = os.open
 
-    def fail_to_create(path: Any, flags: int, *more: Any, **named: Any) -> int:
+    def fail_to_create(path: Any, flags: int, *arguments: Any, **keywords: Any) -> int:
         if Path(path).parent == tmp_path and not Path(path).exists():
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path, flags, *more, **named)
+        return os_open(path, flags, *arguments, **keywords)
 
     monkeypatch.setattr(os, "open", fail_to_create)
 
 
 @pytest.fixture
-def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], AppendTarget]:  # noqa: ARG001 - patches
-    """Return a factory of targets for workers that have separate scratch directories and cannot write next to it."""
+def create_target(path: Path, tmp_path: Path, unwritable_directory: None) -> Callable[[str], AppendTarget]:  # noqa: ARG001 - patches
+    """Return a factory of targets for workers with separate scratch directories and no write access to the target's."""
 
     def worker(name: str) -> AppendTarget:
         (tmp_path.parent / name).mkdir(exist_ok=True)
@@ -233,58 +233,58 @@ def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], Appen
 
 
 def test_workers_without_write_access_to_the_directory_exclude_each_other(
-    workers: Callable[[str], AppendTarget], path: Path
+    create_target: Callable[[str], AppendTarget], path: Path
 ) -> None:
     """While one worker appends, the other waits for the lock."""
-    first, second = workers("a"), workers("b")
-    done = threading.Event()
+    first, second = create_target("a"), create_target("b")
+    appended = threading.Event()
 
     def append_slowly() -> Iterator[memoryview]:
         yield memoryview(b"one\n")
-        other.start()
-        assert not done.wait(0.2)
+        other_thread.start()
+        assert not appended.wait(0.2)
         assert path.read_bytes() == b"one\n"
         yield memoryview(b"two\n")
 
     def append_without_waiting() -> None:
         put(second, b"three\n")
-        done.set()
+        appended.set()
 
-    other = threading.Thread(target=append_without_waiting)
+    other_thread = threading.Thread(target=append_without_waiting)
     first.append_bytes(append_slowly(), 8)
-    other.join(30)
+    other_thread.join(30)
     assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
 def test_interrupted_append_of_another_worker_is_truncated_without_loss(
-    workers: Callable[[str], AppendTarget], path: Path, tmp_path: Path
+    create_target: Callable[[str], AppendTarget], path: Path, tmp_path: Path
 ) -> None:
-    first = workers("a")
+    first = create_target("a")
     put(first, b"good\n")
     script = "import os, sys; from kraal.connectors.file.append import AppendTarget; os.chdir('/')\n"
     script += "def torn():\n    yield memoryview(b'half'); os.kill(os.getpid(), 9)\n"
     # Root can write to every directory, so patch the journal to be an attribute.
     script += "from kraal.connectors.file.journal import Journal; Journal._open = lambda self, target: None\n"
     script += "AppendTarget(sys.argv[1], sys.argv[2]).append_bytes(torn(), 1000)\n"
-    killed = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path.parent)], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    completed = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path.parent)], check=False)
+    assert completed.returncode == -signal.SIGKILL
     assert path.read_bytes() == b"good\nhalf"
     put(first, b"next\n")
-    workers("b").close()  # the killed worker restarts
+    create_target("b").close()  # the killed worker restarts
     assert path.read_bytes() == b"good\nnext\n"
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_unwritable_journal_of_other_workers_is_rejected(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     AppendTarget(str(path), str(tmp_path)).close()
-    real = os.open
+    os_open = os.open
 
-    def fail_to_open_journal(name: Any, *more: Any, **named: Any) -> int:
+    def fail_to_open_journal(name: Any, *arguments: Any, **keywords: Any) -> int:
         if str(name).endswith(".kraal"):
             raise PermissionError(errno.EACCES, "Permission denied", str(name))
-        return real(name, *more, **named)
+        return os_open(name, *arguments, **keywords)
 
     monkeypatch.setattr(os, "open", fail_to_open_journal)
     with pytest.raises(
@@ -293,7 +293,7 @@ def test_unwritable_journal_of_other_workers_is_rejected(
         AppendTarget(str(path), str(tmp_path))
 
 
-@pytest.mark.usefixtures("no_files")
+@pytest.mark.usefixtures("unwritable_directory")
 def test_target_without_possible_journal_is_rejected(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,17 +16,17 @@ TEXT = st.lists(
 
 def split_naively(data: bytes) -> tuple[list[bytes], int]:
     """Split character by character, like Java."""
-    parts, start, at = [], 0, 0
-    while at < len(data):
-        char = data[at : at + 1]
-        if char == b"\r" and at + 1 == len(data):
+    parts, start, position = [], 0, 0
+    while position < len(data):
+        char = data[position : position + 1]
+        if char == b"\r" and position + 1 == len(data):
             break
         if char in (b"\n", b"\r"):
-            parts.append(data[start:at])
-            at += 1 + (data[at : at + 2] == b"\r\n")
-            start = at
+            parts.append(data[start:position])
+            position += 1 + (data[position : position + 2] == b"\r\n")
+            start = position
         else:
-            at += 1
+            position += 1
     return parts, start
 
 
@@ -37,9 +37,9 @@ def as_bytes(array: object) -> list[bytes]:
 @given(TEXT)
 @settings(max_examples=400)
 def test_split_lines_matches_reference_implementation(data: bytes) -> None:
-    cut_lines, used = lines.split_lines(data)
-    assert (as_bytes(cut_lines), used) == split_naively(data)
-    assert lines.count_complete_bytes(data) == used
+    cut_lines, complete_bytes = lines.split_lines(data)
+    assert (as_bytes(cut_lines), complete_bytes) == split_naively(data)
+    assert lines.count_complete_bytes(data) == complete_bytes
 
 
 @given(TEXT, st.integers(1, 9))
@@ -52,10 +52,10 @@ def test_read_lines_is_independent_of_chunk_size(
     expected, end = split_naively(data)
     fd = os.open(path, os.O_RDONLY)
     try:
-        got = [line for array in lines.read_lines(fd, "f", 0, end, chunk) for line in as_bytes(array)]
+        actual = [line for array in lines.read_lines(fd, "f", 0, end, chunk) for line in as_bytes(array)]
     finally:
         os.close(fd)
-    assert got == expected
+    assert actual == expected
 
 
 @given(TEXT, st.data())
@@ -69,21 +69,21 @@ def test_find_line_end_returns_positions_after_line_ends(
     start = draw.draw(st.integers(0, len(data)))
     stop = draw.draw(st.integers(start, len(data)))
     fd = os.open(path, os.O_RDONLY)
-    before, lines.SCAN_BYTES = lines.SCAN_BYTES, 3
+    scan_bytes, lines.SCAN_BYTES = lines.SCAN_BYTES, 3
     try:
-        back, forward = (
+        last_end, first_end = (
             lines.find_last_line_end(fd, start, stop),
             lines.find_first_line_end(fd, start, len(data)),
         )
     finally:
-        lines.SCAN_BYTES = before
+        lines.SCAN_BYTES = scan_bytes
         os.close(fd)
     # Whether a \r just before `stop` ends a line depends on the byte after it.
-    assert back == max(
+    assert last_end == max(
         (end for end in ends if start < end <= stop and split_naively(data[start:stop])[1] >= end - start),
         default=None,
     )
-    assert forward == min((end for end in ends if end > start), default=None)
+    assert first_end == min((end for end in ends if end > start), default=None)
 
 
 def is_line_end(data: bytes, size: int) -> bool:
@@ -105,9 +105,9 @@ def test_line_longer_than_a_chunk_is_returned_whole(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x" * 1_000_000 + b"\r\ny\n")
     fd = os.open(path, os.O_RDONLY)
-    got = [line for array in lines.read_lines(fd, "f", 0, 1_000_004, 1024) for line in array.to_pylist()]
+    actual = [line for array in lines.read_lines(fd, "f", 0, 1_000_004, 1024) for line in array.to_pylist()]
     os.close(fd)
-    assert [len(line) for line in got] == [1_000_000, 1]
+    assert [len(line) for line in actual] == [1_000_000, 1]
 
 
 def test_line_over_the_limit_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,21 +249,21 @@ def test_connector_always_has_one_task() -> None:
     assert connector.task_configs(5) == [config]
 
 
-NO_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
+NOT_A_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
 NEGATIVE = "The value for the 'position' key in the offset should be a non-negative value"
-ALTER = [
-    pytest.param({"filename": "/f"}, {"position": 5}, None, id="good"),
-    pytest.param({"any": 1}, None, None, id="tombstones go for every partition"),
+ALTER_CASES = [
+    pytest.param({"filename": "/f"}, {"position": 5}, None, id="valid"),
+    pytest.param({"any": 1}, None, None, id="tombstone of any partition"),
     pytest.param({"filename": "/f"}, {"x": 1}, "Offset objects should either be null or contain the key 'position'"),
-    pytest.param({"filename": "/f"}, {"position": "5"}, NO_LONG),
-    pytest.param({"filename": "/f"}, {"position": True}, NO_LONG),
-    pytest.param({"filename": "/f"}, {"position": None}, NO_LONG),
+    pytest.param({"filename": "/f"}, {"position": "5"}, NOT_A_LONG),
+    pytest.param({"filename": "/f"}, {"position": True}, NOT_A_LONG),
+    pytest.param({"filename": "/f"}, {"position": None}, NOT_A_LONG),
     pytest.param({"filename": "/f"}, {"position": -1}, NEGATIVE),
     pytest.param({"f": "/f"}, {"position": 1}, "Partition objects should contain the key 'filename'"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("partition", "offset", "error"), ALTER)
+@pytest.mark.parametrize(("partition", "offset", "error"), ALTER_CASES)
 def test_alter_offsets_validates_like_java(partition: Any, offset: Any, error: str | None) -> None:
     offsets = {SourcePartition.of(partition): offset}
     if error is None:

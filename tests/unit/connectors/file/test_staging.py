@@ -14,7 +14,7 @@ from kraal.connectors.file.staging import STALE_AFTER_S, Staging, WriteReport, c
 from kraal.plugins.api import RetriableError
 
 
-def make(directory: Path, *sizes: int, success: bool = True) -> Path:
+def make_directory(directory: Path, *sizes: int, success: bool = True) -> Path:
     directory.mkdir(parents=True)
     for number, size in enumerate(sizes):
         (directory / f"part-{number}.txt").write_bytes(b"x" * size)
@@ -30,38 +30,38 @@ def age(directory: Path, seconds: float) -> None:
 
 def test_overlapping_runs_keep_each_others_directories(tmp_path: Path) -> None:
     old = Staging(tmp_path, ".out.kraal-")
-    with old.make_batch_directory() as of_old:
-        make(of_old, 3)
+    with old.make_batch_directory() as old_directory:
+        make_directory(old_directory, 3)
         new = Staging(tmp_path, ".out.kraal-")
-        assert of_old.is_dir()
-        with new.make_batch_directory() as of_new:
-            make(of_new, 4)
+        assert old_directory.is_dir()
+        with new.make_batch_directory() as new_directory:
+            make_directory(new_directory, 4)
             old.close()
-            assert of_new.is_dir()
+            assert new_directory.is_dir()
         new.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_stale_directories_of_killed_runs_are_removed(tmp_path: Path) -> None:
-    left, alive, other = (
-        make(tmp_path / name / "batch", 1) for name in (".a.kraal-1", ".a.kraal-2", ".b.kraal-1")
+    stale, active, foreign = (
+        make_directory(tmp_path / name / "batch", 1) for name in (".a.kraal-1", ".a.kraal-2", ".b.kraal-1")
     )
     (tmp_path / ".a.kraal-c.kraal").touch()  # the journal of another target
-    for each in (left, alive, other, tmp_path / ".a.kraal-c.kraal"):
-        age(each.parent if each.is_dir() else each, STALE_AFTER_S + 60)
+    for file in (stale, active, foreign, tmp_path / ".a.kraal-c.kraal"):
+        age(file.parent if file.is_dir() else file, STALE_AFTER_S + 60)
     os.utime(tmp_path / ".a.kraal-c.kraal", (0, 0))
-    (alive / "part-0.txt").write_text("more")
+    (active / "part-0.txt").write_text("more")
     Staging(tmp_path, ".a.kraal-")
     assert {path.name for path in tmp_path.iterdir()} == {".a.kraal-2", ".b.kraal-1", ".a.kraal-c.kraal"}
 
 
-@pytest.mark.parametrize("written", [WriteReport(2, 7), WriteReport(0, 0), None])
-def test_missing_success_file_raises(tmp_path: Path, written: WriteReport | None) -> None:
-    for directory in (tmp_path / "gone", make(tmp_path / "emptied", success=False)):
+@pytest.mark.parametrize("report", [WriteReport(2, 7), WriteReport(0, 0), None])
+def test_missing_success_file_raises(tmp_path: Path, report: WriteReport | None) -> None:
+    for directory in (tmp_path / "gone", make_directory(tmp_path / "emptied", success=False)):
         with pytest.raises(
             RetriableError, match="has no _SUCCESS: another process removed the files that Spark wrote"
         ):
-            check_complete(directory, lambda: written, max_rows=2, records=None)
+            check_complete(directory, lambda: report, max_rows=2, records=None)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_check_complete_compares_files_with_spark_report(
     error: str | None,
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
-    directory = make(tmp_path / "batch", *sizes)
+    directory = make_directory(tmp_path / "batch", *sizes)
     check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - called twice below
         directory, lambda: WriteReport(2, 7), max_rows=max_rows, records=records
     )
@@ -97,7 +97,7 @@ def test_check_complete_compares_files_with_spark_report(
 
 def test_check_complete_waits_for_spark_report(tmp_path: Path) -> None:
     reports = iter([None, None, WriteReport(1, 2), WriteReport(2, 7)])
-    check_complete(make(tmp_path / "batch", 7), lambda: next(reports), max_rows=2, records=2)
+    check_complete(make_directory(tmp_path / "batch", 7), lambda: next(reports), max_rows=2, records=2)
     assert next(reports, None) is None
 
 
@@ -105,4 +105,4 @@ def test_check_complete_without_report_trusts_success_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
-    check_complete(make(tmp_path / "batch", 7), lambda: None, max_rows=1, records=1)
+    check_complete(make_directory(tmp_path / "batch", 7), lambda: None, max_rows=1, records=1)

@@ -37,7 +37,7 @@ def test_file_name_round_trip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "wanted", "left"),
+    ("existing_spans", "missing_span", "remaining_spans"),
     [
         ([], (10, 20), []),
         ([(10, 20)], (10, 20), []),
@@ -55,13 +55,15 @@ def test_file_name_round_trip() -> None:
     ],
 )
 def test_publish_writes_missing_offsets_and_replaces_covered_files(
-    tmp_path: Path, there: list[Span], wanted: Span | None, left: list[Span]
+    tmp_path: Path, existing_spans: list[Span], missing_span: Span | None, remaining_spans: list[Span]
 ) -> None:
-    assert find_missing_span((10, 20), [file(*span) for span in there]) == wanted
-    for span in there:
+    assert find_missing_span((10, 20), [file(*span) for span in existing_spans]) == missing_span
+    for span in existing_spans:
         (tmp_path / format_file_name(PARTITION, span, ".txt")).write_text("")
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (10, 20))
-    assert list_spans(tmp_path) == sorted([*left, *([] if wanted is None else [wanted])])
+    assert list_spans(tmp_path) == sorted(
+        [*remaining_spans, *([] if missing_span is None else [missing_span])]
+    )
 
 
 def test_find_redundant_keeps_one_of_equal_files() -> None:
@@ -70,11 +72,11 @@ def test_find_redundant_keeps_one_of_equal_files() -> None:
 
 
 class Killed(BaseException):
-    """Raised instead of killing the process."""
+    """An exception that is raised instead of killing the process."""
 
 
 class KillableFiles(LocalFiles):
-    """A directory of a process that is killed before one of its steps."""
+    """Files of a process that is killed before one of the steps."""
 
     steps_left = 1_000_000
 
@@ -97,11 +99,11 @@ class KillableFiles(LocalFiles):
 def stage(folder: RangeFolder, directory: Path, span: Span) -> tuple[dict[TopicPartition, Staged], Any]:
     """Stage a batch; return the staged files and the conflicts."""
     conflicts = folder.find_conflicts({PARTITION: span})
-    wanted = find_missing_span(span, conflicts[PARTITION])
-    if wanted is None:
+    missing_span = find_missing_span(span, conflicts[PARTITION])
+    if missing_span is None:
         return {}, conflicts
     staged = directory / f"staged-{uuid.uuid4().hex}"
-    staged.write_text(f"{wanted[0]}-{wanted[1]}")
+    staged.write_text(f"{missing_span[0]}-{missing_span[1]}")
     return {PARTITION: Staged(staged, ".txt")}, conflicts
 
 
@@ -122,13 +124,13 @@ def offsets(directory: Path) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, seed: int) -> None:
-    """Batches of any size, killed before, between and after the steps of publishing a file."""
-    luck = random.Random(seed)  # noqa: S311 - a test
+    """The process is killed before, between and after the steps of publishing batches of any size."""
+    rng = random.Random(seed)  # noqa: S311 - a test
     committed, total = 0, 60
     folder = RangeFolder(files := KillableFiles(tmp_path))
     while committed < total:
-        span = (committed, min(total, committed + luck.randint(1, 25)))
-        object.__setattr__(files, "steps_left", luck.randint(0, 5))
+        span = (committed, min(total, committed + rng.randint(1, 25)))
+        object.__setattr__(files, "steps_left", rng.randint(0, 5))
         before = offsets(tmp_path)
         try:
             write(folder, tmp_path, span)
@@ -136,7 +138,7 @@ def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, see
             folder = RangeFolder(files := KillableFiles(tmp_path))  # another process continues
         else:
             assert set(range(span[1])) <= set(offsets(tmp_path))
-            committed = luck.choice([committed, span[1], span[1]])  # or killed before the commit
+            committed = rng.choice([committed, span[1], span[1]])  # or killed before the commit
             if committed < span[1]:
                 folder = RangeFolder(files := KillableFiles(tmp_path))
         assert set(before) <= set(offsets(tmp_path)), "no offset is lost"
@@ -144,25 +146,25 @@ def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, see
 
 
 def test_reassigned_partition_is_listed_again(tmp_path: Path) -> None:
-    here, there = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
-    write(here, tmp_path, (0, 10))
-    write(there, tmp_path, (10, 25))  # by another task, which lost the partition before it committed
-    here.on_assigned()
-    write(here, tmp_path, (10, 20))
-    write(here, tmp_path, (20, 30))
+    first, second = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
+    write(first, tmp_path, (0, 10))
+    write(second, tmp_path, (10, 25))  # by another task, which lost the partition before it committed
+    first.on_assigned()
+    write(first, tmp_path, (10, 20))
+    write(first, tmp_path, (20, 30))
     assert list_spans(tmp_path) == [(0, 10), (10, 25), (25, 30)]
 
 
 def test_late_file_of_frozen_owner_is_detected(tmp_path: Path) -> None:
     frozen, successor = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
     write(frozen, tmp_path, (0, 10))
-    late = stage(frozen, tmp_path, (10, 40))
+    late_batch = stage(frozen, tmp_path, (10, 40))
     write(successor, tmp_path, (10, 20))
-    frozen.publish(late[0], {PARTITION: (10, 40)}, late[1])  # at last
+    frozen.publish(late_batch[0], {PARTITION: (10, 40)}, late_batch[1])  # the frozen task continues
     assert offsets(tmp_path) == list(range(40))
     with pytest.raises(RetriableError, match=r"another task has written files in the meantime: .*10.*39.txt"):
         write(successor, tmp_path, (20, 30))
-    write(successor, tmp_path, (20, 30))  # tried again
+    write(successor, tmp_path, (20, 30))  # the retry succeeds
     write(successor, tmp_path, (30, 50))
     assert list_spans(tmp_path) == [(0, 10), (10, 40), (40, 50)]
 
@@ -171,7 +173,7 @@ def test_frozen_owner_keeps_files_of_its_successor(tmp_path: Path) -> None:
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (0, 4))  # not committed
 
     class FrozenFiles(LocalFiles):
-        """A process that is frozen after it has renamed its file, and before it removes the old ones."""
+        """Files of a process that freezes after it renames its file and before it removes the old files."""
 
         @override
         def put(self, staged: Path, name: str) -> None:
@@ -198,20 +200,20 @@ def test_batch_of_lost_partition_is_not_published(tmp_path: Path) -> None:
 
 def test_directory_is_not_listed_beyond_offsets_of_previous_owner(tmp_path: Path) -> None:
     class CountingFiles(LocalFiles):
-        """Counts the listings of the directory."""
+        """Files that count the listings of the directory."""
 
         @override
         def list_names(self) -> Iterable[str]:
-            lists.append(1)
+            listings.append(1)
             return super().list_names()
 
-    lists: list[int] = []
+    listings: list[int] = []
     folder = RangeFolder(CountingFiles(tmp_path), max_offsets=20)
     counts = []
     for start in range(0, 50, 10):
         write(folder, tmp_path, (start, start + 10))
-        counts.append(len(lists))
+        counts.append(len(listings))
     assert counts == [2, 3, 3, 3, 3]
     folder.on_assigned()
     write(folder, tmp_path, (50, 60))
-    assert len(lists) == 5
+    assert len(listings) == 5

@@ -10,23 +10,23 @@ from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import get_database_kind, quote, to_sql
 from kraal.connectors.spark.checks import validate_identifiers
 
-HIDDEN = '"a\\"." UNION SELECT password FROM users -- "'
+INJECTED_NAME = '"a\\"." UNION SELECT password FROM users -- "'
 """A schema and a table in a config; in MySQL, a string literal `a"."` followed by SQL."""
 
 
 def test_backslash_in_name_is_quoted_or_rejected() -> None:
-    assert validate_identifiers("jdbc.table", HIDDEN) is None, "a valid name"
-    assert to_sql("mysql", HIDDEN) == "`a\\`.` UNION SELECT password FROM users -- `"
-    assert to_sql("postgresql", HIDDEN) == HIDDEN
+    assert validate_identifiers("jdbc.table", INJECTED_NAME) is None, "a valid name"
+    assert to_sql("mysql", INJECTED_NAME) == "`a\\`.` UNION SELECT password FROM users -- `"
+    assert to_sql("postgresql", INJECTED_NAME) == INJECTED_NAME
     for kind in ("clickhouse", "unheard-of"):
         with pytest.raises(
             ValueError, match=re.escape(repr("a\\")) + " cannot be quoted safely: .* a backslash may escape"
         ):
-            to_sql(kind, HIDDEN)
+            to_sql(kind, INJECTED_NAME)
 
 
 @pytest.mark.parametrize(
-    ("kind", "written", "expected"),
+    ("kind", "name", "expected"),
     [
         ("mysql", "Shop.orders", "Shop.orders"),
         ("mysql", 'shop."My Orders"', "shop.`My Orders`"),
@@ -38,8 +38,8 @@ def test_backslash_in_name_is_quoted_or_rejected() -> None:
         ("derby", "[Orders]", '"Orders"'),
     ],
 )
-def test_names_are_converted_to_the_quotes_of_the_database(kind: str, written: str, expected: str) -> None:
-    assert to_sql(kind, written) == expected
+def test_names_are_converted_to_the_quotes_of_the_database(kind: str, name: str, expected: str) -> None:
+    assert to_sql(kind, name) == expected
 
 
 def test_quote_doubles_quotes_within_names() -> None:
@@ -50,8 +50,8 @@ def test_quote_doubles_quotes_within_names() -> None:
 
 
 def test_staging_table_of_name_with_doubled_quotes_keeps_the_schema() -> None:
-    for kind, written in (("mysql", 's."a`b.c"'), ("derby", 's.`a"b.c`')):
-        staging = Tables.of("sink", 0, to_sql(kind, written), "o").staging
+    for kind, name in (("mysql", 's."a`b.c"'), ("derby", 's.`a"b.c`')):
+        staging = Tables.of("sink", 0, to_sql(kind, name), "o").staging
         assert staging.startswith("s.kraal_staging_")
 
 

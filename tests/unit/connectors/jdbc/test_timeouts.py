@@ -15,7 +15,7 @@ LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
 
 
 @pytest.mark.parametrize(
-    ("url", "set_"),
+    ("url", "properties"),
     [
         (
             "jdbc:postgresql://h/shop",
@@ -33,8 +33,8 @@ LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
         ("no address", {}),
     ],
 )
-def test_timeouts_set_properties_of_each_driver(url: str, set_: dict[str, str]) -> None:
-    assert add_timeouts({"url": url}, LIMITS) == {"url": url, **set_}
+def test_timeouts_set_properties_of_each_driver(url: str, properties: dict[str, str]) -> None:
+    assert add_timeouts({"url": url}, LIMITS) == {"url": url, **properties}
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_timeouts_set_properties_of_each_driver(url: str, set_: dict[str, str]) 
 )
 def test_timeouts_keep_user_settings(options: dict[str, str], missing: set[str]) -> None:
     url = options.get("url") or options["URL"]
-    every = set(add_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
+    all_timeouts = set(add_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
     limited = add_timeouts(options, LIMITS)
     assert limited.items() >= options.items()
-    assert set(limited) - set(options) == every - missing
+    assert set(limited) - set(options) == all_timeouts - missing
 
 
 def test_zero_disables_timeouts_and_fractions_round_up() -> None:
@@ -71,12 +71,12 @@ def test_zero_disables_timeouts_and_fractions_round_up() -> None:
 
 def test_sources_and_sinks_apply_timeouts() -> None:
     config = {"spark.format": "jdbc", "spark.option.url": "jdbc:postgresql://h/shop", SOCKET: "5000"}
-    reading = {**config, "jdbc.tables": "T", "jdbc.incrementing.column": "ID", "topic.prefix": "t-"}
-    reader = JdbcReader(SPARK_SOURCE.parse(reading), {"url": "jdbc:postgresql://h/shop"}, (0, 1), {})
+    source_config = {**config, "jdbc.tables": "T", "jdbc.incrementing.column": "ID", "topic.prefix": "t-"}
+    reader = JdbcReader(SPARK_SOURCE.parse(source_config), {"url": "jdbc:postgresql://h/shop"}, (0, 1), {})
     assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= reader._options.items()
     task = SparkSinkTask()
-    writing = {**config, "jdbc.table": "T", "topics": "t"}
-    assert SPARK_SINK.parse(writing)[SOCKET] == 5000
+    sink_config = {**config, "jdbc.table": "T", "topics": "t"}
+    assert SPARK_SINK.parse(sink_config)[SOCKET] == 5000
     context = TaskContext(connector="c", task=0, worker=None, connector_config={}, max_records=1)  # type: ignore[arg-type]
-    task.start(writing, context)
+    task.start(sink_config, context)
     assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= task._options.items()

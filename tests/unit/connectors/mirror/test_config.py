@@ -11,21 +11,23 @@ from kraal.connectors.mirror.config import (
     make_target_admin_settings,
 )
 
-GOOD = {
+VALID_CONFIG = {
     "source.cluster.alias": "west",
     "source.cluster.bootstrap.servers": "west:1",
     "target.cluster.bootstrap.servers": "east:1",
 }
 
 
-def errors(changes: dict[str, str]) -> list[str]:
-    return [error for value in MIRROR.validate(GOOD | changes) for error in value.errors]
+def find_errors(changes: dict[str, str]) -> list[str]:
+    return [error for value in MIRROR.validate(VALID_CONFIG | changes) for error in value.errors]
 
 
 def test_config_requires_three_keys() -> None:
-    assert errors({}) == []
-    missing = [error for value in MIRROR.validate({}) for error in value.errors]
-    assert [text.split('"')[1] for text in missing if text.startswith("Missing")] == list(GOOD)
+    assert find_errors({}) == []
+    missing_key_errors = [error for value in MIRROR.validate({}) for error in value.errors]
+    assert [text.split('"')[1] for text in missing_key_errors if text.startswith("Missing")] == list(
+        VALID_CONFIG
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,18 +53,18 @@ def test_config_requires_three_keys() -> None:
     ],
 )
 def test_invalid_value_is_reported(key: str, value: str, message: str) -> None:
-    (error,) = errors({key: value})
+    (error,) = find_errors({key: value})
     assert message in error
 
 
 def test_topics_and_topics_regex_are_mutually_exclusive() -> None:
-    (error,) = errors({"topics": "a", "topics.regex": "b"})
+    (error,) = find_errors({"topics": "a", "topics.regex": "b"})
     assert "topics and topics.regex are mutually exclusive options" in error
-    assert errors({"topics.regex": "a{1,2}"}) == []
+    assert find_errors({"topics.regex": "a{1,2}"}) == []
 
 
 def test_client_settings_are_merged_from_prefixes() -> None:
-    config = GOOD | {
+    config = VALID_CONFIG | {
         "source.cluster.security.protocol": "SSL",
         "consumer.max.poll.records": "7",
         "consumer.fetch.min.bytes": "1",
@@ -86,5 +88,5 @@ def test_client_settings_are_merged_from_prefixes() -> None:
         "retries": "9",
     }
     assert make_target_admin_settings(config) == {"bootstrap.servers": "east:1", "retries": "8"}
-    latest = make_source_consumer_settings(GOOD | {"consumer.auto.offset.reset": "latest"})
+    latest = make_source_consumer_settings(VALID_CONFIG | {"consumer.auto.offset.reset": "latest"})
     assert latest["auto.offset.reset"] == "latest"

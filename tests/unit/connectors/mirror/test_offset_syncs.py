@@ -59,7 +59,7 @@ class Producer:
 
 
 @pytest.fixture(autouse=True)
-def producer(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     Producer.producers, Producer.error = [], None
     monkeypatch.setattr(ck, "Producer", Producer)
 
@@ -101,16 +101,16 @@ def test_syncs_contain_source_topic_and_are_written_to_source_cluster() -> None:
     sync = syncs(source_producer_linger_ms="7")
     assert Producer.producers == [], "an idle task has no producer"
     sync.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
-    (one,) = Producer.producers
+    (producer,) = Producer.producers
     key = serialize_key(TopicPartition("t", 3))
-    assert one.sent == [
+    assert producer.sent == [
         ("mm2-offset-syncs.east.internal", serialize_value(pair), key, 0)
         for pair in (OffsetPair(10, 4), OffsetPair(12, 5))
     ]
-    wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "enable.idempotence": True}
-    assert {key: one.options[key] for key in wanted} == wanted
+    expected = {"bootstrap.servers": "west:1", "linger.ms": "7", "enable.idempotence": True}
+    assert {key: producer.options[key] for key in expected} == expected
     sync.close()
-    assert one.flushed[0] > 0
+    assert producer.flushed[0] > 0
     sync.write({A: [OffsetPair(13, 6)]})
     assert len(Producer.producers) == 1, "a stopped task writes no syncs"
 
@@ -150,7 +150,7 @@ def test_reason_for_missing_syncs_is_logged_once(caplog: pytest.LogCaptureFixtur
     sync = syncs()
     with caplog.at_level(logging.WARNING):
         for reason in ("transforms", "transforms", "no order"):
-            sync.unknown(reason)
+            sync.report_unknown(reason)
     assert [record.message.rsplit(": ", 1)[1] for record in caplog.records] == ["transforms", "no order"]
 
 

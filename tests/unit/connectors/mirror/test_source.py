@@ -69,13 +69,15 @@ class View:
 
 
 @pytest.fixture(autouse=True)
-def source(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_source_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "SourceClient", Source)
 
 
-def start_task(partitions: str, stored: Mapping[TopicPartition, int], **more: str) -> MirrorSourceTask:
+def start_task(partitions: str, stored: Mapping[TopicPartition, int], **overrides: str) -> MirrorSourceTask:
     config = (
-        CONFIG | {"task.assigned.partitions": partitions} | {k.replace("_", "."): v for k, v in more.items()}
+        CONFIG
+        | {"task.assigned.partitions": partitions}
+        | {k.replace("_", "."): v for k, v in overrides.items()}
     )
     task = MirrorSourceTask()
     offsets = {source_partition("west", partition): {"offset": last} for partition, last in stored.items()}
@@ -133,10 +135,10 @@ def test_discovery_is_repeatable_until_offsets_are_stored() -> None:
     assert batch is not None
     assert batch.discover is not None
     spark: Any = None
-    one, again = batch.discover(spark), batch.discover(spark)
-    assert one is not None
-    assert again is not None
-    assert one.offsets == again.offsets
+    first, second = batch.discover(spark), batch.discover(spark)
+    assert first is not None
+    assert second is not None
+    assert first.offsets == second.offsets
 
 
 def test_consumer_error_delays_the_next_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,14 +203,14 @@ class Topics:
     """The fake topics of a cluster."""
 
     def __init__(self, **counts: int) -> None:
-        self.now = dict(counts)
+        self.counts = dict(counts)
         self.errors: dict[str, str] = {}
         self.created: list[tuple[dict[str, int], int, Mapping[str, Mapping[str, str]]]] = []
         self.requests = threading.Semaphore(0)
 
     def count_partitions(self) -> dict[str, int]:
         self.requests.release()
-        return dict(self.now)
+        return dict(self.counts)
 
     def describe_settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         return {topic: {} for topic in topics}
@@ -217,7 +219,7 @@ class Topics:
         self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]
     ) -> dict[str, str]:
         self.created.append((dict(counts), factor, settings))
-        self.now |= {name: count for name, count in counts.items() if name not in self.errors}
+        self.counts |= {name: count for name, count in counts.items() if name not in self.errors}
         return {name: error for name, error in self.errors.items() if name in counts}
 
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, str]:
@@ -225,7 +227,7 @@ class Topics:
 
 
 class Context:
-    """Records the requests of a connector."""
+    """A connector context that records requests."""
 
     def __init__(self) -> None:
         self.requests = threading.Event()
@@ -239,27 +241,27 @@ class Context:
 
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch) -> tuple[Topics, Topics]:
-    both = (Topics(), Topics())
-    waiting = list(both)
+    cluster_topics = (Topics(), Topics())
+    waiting = list(cluster_topics)
     monkeypatch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
-    return both
+    return cluster_topics
 
 
 def test_new_partitions_request_task_reconfiguration(clusters: tuple[Topics, Topics]) -> None:
     source, target = clusters
-    source.now = {"t": 1}
+    source.counts = {"t": 1}
     connector, context = MirrorSourceConnector(), Context()
     connector.start(CONFIG | {"refresh.topics.interval.seconds": "0"}, context)
-    assert [each["task.assigned.partitions"] for each in connector.task_configs(2)] == ["t-0"]
+    assert [config["task.assigned.partitions"] for config in connector.task_configs(2)] == ["t-0"]
     assert not context.requests.is_set()
-    source.now = {"t": 2, "__own": 1}
+    source.counts = {"t": 2, "__own": 1}
     assert context.requests.wait(30)
     configs = connector.task_configs(2)
-    assert [(each["task.assigned.partitions"], each["task.index"]) for each in configs] == [
+    assert [(config["task.assigned.partitions"], config["task.index"]) for config in configs] == [
         ("t-0", "0"),
         ("t-1", "1"),
     ]
-    assert target.now == {"west.t": 2}
+    assert target.counts == {"west.t": 2}
     connector.stop()
 
 
@@ -267,11 +269,11 @@ def test_partitions_without_target_partition_are_not_copied(
     clusters: tuple[Topics, Topics], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = clusters
-    source.now, target.now = {"t": 2, "u": 3}, {"west.u": 1}
+    source.counts, target.counts = {"t": 2, "u": 3}, {"west.u": 1}
     target.errors = {"west.t": "no", "west.u": "too many"}
     connector = MirrorSourceConnector()
     connector.start(CONFIG | {"refresh.topics.enabled": "false"}, Context())
-    assert [each["task.assigned.partitions"] for each in connector.task_configs(4)] == ["u-0"]
+    assert [config["task.assigned.partitions"] for config in connector.task_configs(4)] == ["u-0"]
     assert "Topic west.t could not be created with 2 partitions: no" in caplog.text
     assert "Topic west.u could not be expanded to 3 partitions: too many" in caplog.text
 
@@ -285,38 +287,38 @@ def test_offset_syncs_topic_is_created_once_and_is_optional(
 ) -> None:
     source, target = clusters
     cluster = source if location == "source" else target
-    source.now, cluster.errors = {"t": 1}, {topic: "no"}
+    source.counts, cluster.errors = {"t": 1}, {topic: "no"}
     config = {"target.cluster.alias": "east", "offset-syncs.topic.location": location}
     parsed = MIRROR.parse(CONFIG | config | {"offset-syncs.topic.replication.factor": "2"})
-    both = mirror_clusters.Clusters(CONFIG | config, parsed)
-    assert both.refresh() == (A,)
+    mirrored_clusters = mirror_clusters.Clusters(CONFIG | config, parsed)
+    assert mirrored_clusters.refresh() == (A,)
     assert f"Topic {topic} could not be created with 1 partitions: no" in caplog.text
     cluster.errors = {}
-    both.refresh()
+    mirrored_clusters.refresh()
     assert cluster.created[-1] == ({topic: 1}, 2, {topic: {"cleanup.policy": "compact"}})
     count = len(cluster.created)
-    both.refresh()
+    mirrored_clusters.refresh()
     assert len(cluster.created) == count
 
 
 def test_existing_or_disabled_offset_syncs_topic_is_not_created(clusters: tuple[Topics, Topics]) -> None:
     source, target = clusters
-    source.now = {"t": 1, "mm2-offset-syncs.target.internal": 1}
+    source.counts = {"t": 1, "mm2-offset-syncs.target.internal": 1}
     mirror_clusters.Clusters(CONFIG, MIRROR.parse(CONFIG)).refresh()
     assert source.created == []
-    unwanted = CONFIG | {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"}
-    clusters[0].now = {"t": 1}
+    disabled_config = CONFIG | {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"}
+    clusters[0].counts = {"t": 1}
     waiting = list(clusters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
-        mirror_clusters.Clusters(unwanted, MIRROR.parse(unwanted)).refresh()
+        mirror_clusters.Clusters(disabled_config, MIRROR.parse(disabled_config)).refresh()
     assert source.created == []
-    assert list(target.now) == ["west.t"]
+    assert list(target.counts) == ["west.t"]
 
 
 def test_target_without_topics_is_retriable(clusters: tuple[Topics, Topics]) -> None:
     source, target = clusters
-    source.now, target.errors = {"t": 2}, {"west.t": "no"}
+    source.counts, target.errors = {"t": 2}, {"west.t": "no"}
     connector = MirrorSourceConnector()
     connector.start(CONFIG | {"refresh.topics.enabled": "false"}, Context())
     with pytest.raises(RetriableError, match="none could be created"):
@@ -331,10 +333,10 @@ def test_disabled_mirror_has_no_tasks() -> None:
     assert connector.task_configs(3) == []
 
 
-@pytest.mark.parametrize(("level", "exact"), [("read_committed", True), ("read_uncommitted", False)])
-def test_exactly_once_requires_read_committed(level: str, *, exact: bool) -> None:
+@pytest.mark.parametrize(("level", "is_supported"), [("read_committed", True), ("read_uncommitted", False)])
+def test_exactly_once_requires_read_committed(level: str, *, is_supported: bool) -> None:
     config = CONFIG | {"source.consumer.isolation.level": level}
-    assert MirrorSourceConnector().exactly_once_support(config) is exact
+    assert MirrorSourceConnector().exactly_once_support(config) is is_supported
     assert MirrorSourceConnector().exactly_once_support(config | {"trigger": "realtime"}) is False
 
 

@@ -33,26 +33,31 @@ def make_filter(**changes: str) -> TopicFilter:
 
 
 @pytest.mark.parametrize(
-    ("topic", "wanted"),
+    ("topic", "is_included"),
     [
-        pytest.param("orders", True, id="any, by default"),
+        pytest.param("orders", True, id="included by default"),
         pytest.param("north.orders", True, id="copied from a third cluster"),
-        pytest.param("east.orders", False, id="it would go back to where it came from"),
-        pytest.param("north.east.orders", False, id="the same over a third cluster"),
-        pytest.param("__consumer_offsets", False, id="Kafka's own"),
+        pytest.param("east.orders", False, id="replicated from the target cluster"),
+        pytest.param("north.east.orders", False, id="replicated from the target through a third cluster"),
+        pytest.param("__consumer_offsets", False, id="internal topic of Kafka"),
         pytest.param("connect-internal", False, id="excluded"),
-        pytest.param("orders.replica", False, id="excluded, too"),
-        pytest.param("mm2-offset-syncs.west.internal", False, id="MirrorMaker's own"),
+        pytest.param("orders.replica", False, id="excluded by suffix"),
+        pytest.param("mm2-offset-syncs.west.internal", False, id="internal topic of MirrorMaker"),
     ],
 )
-def test_topic_filter_selects_topics(topic: str, wanted: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert make_filter().includes(topic) is wanted
+def test_topic_filter_selects_topics(topic: str, is_included: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert make_filter().includes(topic) is is_included
 
 
 def test_topic_patterns_match_whole_names() -> None:
-    some = make_filter(topics=r"orders, pay\p{Alpha}+", topics_exclude="payroll")
-    wanted = ["orders", "orders2", "payments", "pay2", "payroll", "heartbeats", "north.heartbeats"]
-    assert list(filter(some.includes, wanted)) == ["orders", "payments", "heartbeats", "north.heartbeats"]
+    topic_filter = make_filter(topics=r"orders, pay\p{Alpha}+", topics_exclude="payroll")
+    topics = ["orders", "orders2", "payments", "pay2", "payroll", "heartbeats", "north.heartbeats"]
+    assert list(filter(topic_filter.includes, topics)) == [
+        "orders",
+        "payments",
+        "heartbeats",
+        "north.heartbeats",
+    ]
     assert not make_filter(topics="orders", heartbeats_replication_enabled="false").includes("heartbeats")
     assert make_filter(topics_regex="a{1,2}").includes("aa")
     assert not make_filter(topics_regex="a{1,2}").includes("aaa")
@@ -61,18 +66,25 @@ def test_topic_patterns_match_whole_names() -> None:
 
 def test_replication_policy_names_topics_like_java() -> None:
     assert make_filter().policy.remote_topic("orders") == "west.orders"
-    dashed = make_filter(replication_policy_separator="--").policy
-    assert (dashed.remote_topic("a.b"), dashed.upstream_topic("west--a.b"), dashed.topic_source("a.b")) == (
+    dashed_policy = make_filter(replication_policy_separator="--").policy
+    assert (
+        dashed_policy.remote_topic("a.b"),
+        dashed_policy.upstream_topic("west--a.b"),
+        dashed_policy.topic_source("a.b"),
+    ) == (
         "west--a.b",
         "a.b",
         None,
     )
-    same = make_filter(replication_policy_class=IDENTITY_POLICY)
-    assert (same.policy.remote_topic("orders"), same.policy.remote_topic("heartbeats")) == (
+    identity_filter = make_filter(replication_policy_class=IDENTITY_POLICY)
+    assert (
+        identity_filter.policy.remote_topic("orders"),
+        identity_filter.policy.remote_topic("heartbeats"),
+    ) == (
         "orders",
         "west.heartbeats",
     )
-    assert same.includes("east.orders"), "names do not contain the source cluster"
+    assert identity_filter.includes("east.orders"), "names do not contain the source cluster"
 
 
 def test_partitions_are_distributed_like_java() -> None:
@@ -82,8 +94,8 @@ def test_partitions_are_distributed_like_java() -> None:
     assert [len(share) for share in distribute(partitions[:2], 5)] == [1, 1]
     assert distribute([], 3) == []
     assert parse_partitions("a-b-12, c-0") == [TopicPartition("a-b", 12), TopicPartition("c", 0)]
-    with pytest.raises(ValueError, match=r"nothing in task\.assigned\.partitions is not a partition"):
-        parse_partitions("nothing")
+    with pytest.raises(ValueError, match=r"Invalid partition 'orders' in task\.assigned\.partitions"):
+        parse_partitions("orders")
 
 
 def test_find_missing_returns_topics_and_partitions() -> None:
@@ -93,10 +105,10 @@ def test_find_missing_returns_topics_and_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "following"), [(None, None), ({"offset": 4}, 5), ({"offset": 0}, 1), ({"offset": -1}, None), ({}, None)]
+    ("offset", "expected"), [(None, None), ({"offset": 4}, 5), ({"offset": 0}, 1), ({"offset": -1}, None), ({}, None)]
 )  # fmt: skip
-def test_next_offset_follows_stored_offset(offset: Offset | None, following: int | None) -> None:
-    assert next_offset(offset) == following
+def test_next_offset_follows_stored_offset(offset: Offset | None, expected: int | None) -> None:
+    assert next_offset(offset) == expected
 
 
 def test_next_offset_rejects_invalid_stored_offset() -> None:

@@ -22,7 +22,7 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER = Defaults(key_converter=BYTES, value_converter=BYTES)
 
 
-def errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, str]:
+def find_errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, str]:
     return {value.name: "; ".join(value.errors) for value in definition.validate(config) if value.errors}
 
 
@@ -33,7 +33,7 @@ def source(**changes: str) -> dict[str, str]:
 
 
 FORMATS = "json, csv, parquet, orc, text, jdbc, python"
-KNOWN = f"String must be one of: {FORMATS}, or a stream-only format, such as rate"
+KNOWN_FORMATS = f"String must be one of: {FORMATS}, or a stream-only format, such as rate"
 CHECKPOINT = f"{tempfile.gettempdir()}/checkpoint"
 STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
 
@@ -42,7 +42,10 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
     ("config", "expected"),
     [
         (source(), {}),
-        (source(spark_format="avro"), {"spark.format": f"Invalid value avro for configuration spark.format: {KNOWN}"}),
+        (
+            source(spark_format="avro"),
+            {"spark.format": f"Invalid value avro for configuration spark.format: {KNOWN_FORMATS}"},
+        ),
         (source(path=""), {"path": "Invalid value null for configuration path: it is required with spark.format=text"}),
         (
             source(path="/no/such/dir/*.txt"),
@@ -156,41 +159,43 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         ),
         (
             source(**{**STREAM, "spark_format": "Rate"}),
-            {"spark.format": f"Invalid value Rate for configuration spark.format: {KNOWN}"},
+            {"spark.format": f"Invalid value Rate for configuration spark.format: {KNOWN_FORMATS}"},
         ),
     ],
 )  # fmt: skip
 def test_source_config_errors_are_reported(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    assert errors(SPARK_SOURCE, config) == expected
+    assert find_errors(SPARK_SOURCE, config) == expected
 
 
 def test_sink_config_errors_are_reported(tmp_path: Path) -> None:
-    good = {"spark.format": "parquet", "path": str(tmp_path / "new" / "folder")}
-    assert errors(SPARK_SINK, good) == {}
+    valid_config = {"spark.format": "parquet", "path": str(tmp_path / "new" / "folder")}
+    assert find_errors(SPARK_SINK, valid_config) == {}
     (tmp_path / "file").write_text("")
     path = str(tmp_path / "file")
-    assert errors(SPARK_SINK, {**good, "path": path, "metadata.columns": "offset,value"}) == {
+    assert find_errors(SPARK_SINK, {**valid_config, "path": path, "metadata.columns": "offset,value"}) == {
         "path": f"Invalid value {path} for configuration path: {path} is not a directory",
         "metadata.columns": "Invalid value [offset, value] for configuration metadata.columns: Entries must be "
         "distinct, and each one of: topic, partition, offset, timestamp, key",
     }
-    assert errors(SPARK_SINK, {**good, "spark.format": "text", "spark.schema": "a INT"}) == {
+    assert find_errors(SPARK_SINK, {**valid_config, "spark.format": "text", "spark.schema": "a INT"}) == {
         "spark.schema": "Invalid value a INT for configuration spark.schema: spark.format=text writes one column, of "
         "type string"
     }
-    assert set(errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {"jdbc.table"}
+    assert set(find_errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {
+        "jdbc.table"
+    }
 
 
 def test_sink_delivery_guarantees_are_validated(tmp_path: Path) -> None:
     once = {"delivery.guarantee": "exactly_once"}
     table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
-    assert errors(SPARK_SINK, table) == {}
-    assert errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **once}) == {}
-    assert set(errors(SPARK_SINK, {**table, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
+    assert find_errors(SPARK_SINK, table) == {}
+    assert find_errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **once}) == {}
+    assert set(find_errors(SPARK_SINK, {**table, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
         "jdbc.offsets.table"
     }
     python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
-    assert errors(SPARK_SINK, {**python, **once}) == {
+    assert find_errors(SPARK_SINK, {**python, **once}) == {
         "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
         "commits on its own, before the offsets are committed"
     }
@@ -218,7 +223,7 @@ def test_example_configs_are_valid(path: Path, tmp_path: Path) -> None:
     if "checkpoint.location" in config:
         config["checkpoint.location"] = str(tmp_path / "checkpoint")
     definition = SPARK_SINK if "sink" in path.stem else SPARK_SOURCE
-    assert errors(definition, config) == {}
+    assert find_errors(definition, config) == {}
     assert {key for key in config if key.startswith(("jdbc", "spark", "path", "topic"))} <= {
         *(key.name for key in definition),
         *(key for key in config if key.startswith("spark.option.")),
@@ -237,14 +242,16 @@ def test_rest_validation_reports_the_same_errors() -> None:
 def test_validation_lists_configured_spark_and_batch_settings() -> None:
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     config = {"connector.class": "SparkSource", "name": "x", **source()}
-    plain = {info.value.name for info in validate_for_rest(registry, WORKER, "SparkSource", config).configs}
+    default_keys = {
+        info.value.name for info in validate_for_rest(registry, WORKER, "SparkSource", config).configs
+    }
     expected = {
         "spark.sql.files.ignoreMissingFiles": "true",
         "spark.sql.session.timeZone": "CET",
         "max.records.per.batch": "none",
     }
     response = validate_for_rest(registry, WORKER, "SparkSource", {**config, **expected})
-    assert {info.value.name for info in response.configs} - plain == expected.keys()
+    assert {info.value.name for info in response.configs} - default_keys == expected.keys()
     by_key = {info.value.name: info.value.errors for info in response.configs if info.value.name in expected}
     assert [name for name, errors in by_key.items() if errors] == [
         "max.records.per.batch",

@@ -33,12 +33,12 @@ TIMEOUT_S = 20.0
 
 
 class Spark:
-    """The Spark side of a query: offers batches on its own thread, and records the batches that were written."""
+    """The Spark side of a query, which offers batches on a separate thread and records the written batches."""
 
     def __init__(self, checkpoint: Path, first: int, written: int, planned: Callable[[], int]) -> None:
         self.handover = Handover(written, planned)
         self.id = "q"
-        self.fault: Exception | None = None
+        self.error: Exception | None = None
         self.written: queue.SimpleQueue[int | str] = queue.SimpleQueue()
         (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         (checkpoint / "metadata").write_text(json.dumps({"id": self.id}))
@@ -54,15 +54,15 @@ class Spark:
                 self.handover.offer(frame, number)
                 self.written.put(number)
                 number += 1
-        self.written.put("given up")
+        self.written.put("aborted")
 
     @property
     def has_batch(self) -> bool:
         return self.handover.batch is not None
 
     def batch(self) -> Batch | None:
-        if self.fault is not None:
-            raise self.fault
+        if self.error is not None:
+            raise self.error
         return self.handover.batch
 
     def record_written(self, number: int) -> None:
@@ -74,7 +74,7 @@ class Spark:
 
 
 class ReaderHarness:
-    """A reader whose queries are fakes; each query plans again the batches that its predecessor did not commit."""
+    """A reader with fake queries. Each query replans the batches that its predecessor did not commit."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
@@ -100,10 +100,10 @@ class ReaderHarness:
     def take(self, reader: StreamReader) -> SourceBatch:
         """Poll until there is a batch."""
         for _ in range(2000):
-            if reader.may_have_more() and (batch := reader.discover(NOTHING)) is not None:
+            if reader.may_have_more() and (batch := reader.discover(EMPTY_SESSION)) is not None:
                 return batch
             threading.Event().wait(0.005)
-        raise AssertionError("no batch came")
+        raise AssertionError("no batch arrived")
 
 
 class _Session:
@@ -127,7 +127,7 @@ class _Session:
     def load(self) -> None: ...
 
 
-NOTHING: Any = _Session()
+EMPTY_SESSION: Any = _Session()
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReaderH
     harness = ReaderHarness(tmp_path / "checkpoint")
     monkeypatch.setattr(module, "BatchQuery", harness.query)
     yield harness
-    for each in harness.queries:
-        each.end()
+    for query in harness.queries:
+        query.end()
 
 
 def make_offsets(harness: ReaderHarness, batch: int) -> dict[SourcePartition, Offset]:
@@ -147,24 +147,24 @@ def test_query_continues_only_after_batch_is_stored(harness: ReaderHarness) -> N
     reader = harness.reader()
     batch = harness.take(reader)
     assert (batch.topic, batch.offsets) == ("rows of 0", make_offsets(harness, 0))
-    again = reader.discover(NOTHING)  # a retry of the job
-    assert again == batch
+    retried_batch = reader.discover(EMPTY_SESSION)  # a retry of the job
+    assert retried_batch == batch
     (spark,) = harness.queries
     assert spark.written.empty()
     reader.advance()
     assert spark.written.get(timeout=TIMEOUT_S) == 0
     assert harness.take(reader).offsets == make_offsets(harness, 1)
     reader.close()
-    assert spark.written.get(timeout=TIMEOUT_S) == "given up"
+    assert spark.written.get(timeout=TIMEOUT_S) == "aborted"
 
 
 def test_rest_before_offset_is_stored_does_not_repeat_the_batch(harness: ReaderHarness) -> None:
     reader = harness.reader()
     harness.take(reader)
-    ran = reader.runs_on
+    was_running = reader.runs_on
     reader.rest()
-    assert (ran, reader.runs_on) == (True, False)
-    assert harness.queries[0].written.get(timeout=TIMEOUT_S) == "given up"
+    assert (was_running, reader.runs_on) == (True, False)
+    assert harness.queries[0].written.get(timeout=TIMEOUT_S) == "aborted"
     reader.advance()  # the actor has stored the offset in the meantime and polls again
     assert harness.take(reader).offsets == make_offsets(harness, 1)  # the next query plans batch 0 again
     assert harness.queries[1].written.get(timeout=TIMEOUT_S) == 0
@@ -215,27 +215,27 @@ def test_handover_rejects_batch_number_not_in_checkpoint(number: int) -> None:
 def test_discover_raises_the_error_of_the_query(harness: ReaderHarness) -> None:
     reader = harness.reader()
     harness.take(reader)
-    harness.queries[0].fault = ValueError("no such stream")
+    harness.queries[0].error = ValueError("no such stream")
     with pytest.raises(ValueError, match="no such stream"):
-        reader.discover(NOTHING)
+        reader.discover(EMPTY_SESSION)
 
 
 def test_checkpoint_without_the_stored_batch_is_rejected(harness: ReaderHarness) -> None:
     with pytest.raises(CheckpointLost, match="does not contain batch 3 of the query q"):
-        harness.reader(make_offsets(harness, 3)).discover(NOTHING)
+        harness.reader(make_offsets(harness, 3)).discover(EMPTY_SESSION)
     assert harness.queries == []
-    where = str(harness.checkpoint)
+    checkpoint = str(harness.checkpoint)
     (harness.checkpoint / "offsets").mkdir(parents=True)
     (harness.checkpoint / "metadata").write_text('{"id":"q"}')
-    assert (read_query_id(where), read_last_batch(where)) == ("q", -1)
+    assert (read_query_id(checkpoint), read_last_batch(checkpoint)) == ("q", -1)
     (harness.checkpoint / "offsets" / "2").write_text("")
     (harness.checkpoint / "offsets" / "10.tmp").write_text("")
     with pytest.raises(CheckpointLost):
-        check_checkpoint(where, StreamPosition(3, "q"))
+        check_checkpoint(checkpoint, StreamPosition(3, "q"))
     with pytest.raises(CheckpointLost):
-        check_checkpoint(where, StreamPosition(2, "another"))
-    check_checkpoint(where, StreamPosition(2, "q"))
-    check_checkpoint(where, None)
+        check_checkpoint(checkpoint, StreamPosition(2, "another"))
+    check_checkpoint(checkpoint, StreamPosition(2, "q"))
+    check_checkpoint(checkpoint, None)
 
 
 def test_stream_position_rejects_other_offsets() -> None:
@@ -251,11 +251,11 @@ def test_task_rest_stops_the_running_query(harness: ReaderHarness, monkeypatch: 
     config = {"spark.format": "rate", "checkpoint.location": str(harness.checkpoint), "topic": "t"}
     view: Any = SimpleNamespace(scratch="", spark_is_local=True, bootstrap_servers="")
     task.start(config, {}, TaskContext(connector="c", task=0, worker=view, connector_config=config))
-    ran = [task.runs_on]
+    running_states = [task.runs_on]
     harness.take(reader)
-    ran.append(task.runs_on)
+    running_states.append(task.runs_on)
     task.rest()
-    assert [*ran, task.runs_on] == [False, True, False]
+    assert [*running_states, task.runs_on] == [False, True, False]
     task.stop()
 
 

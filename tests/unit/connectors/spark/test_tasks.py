@@ -26,7 +26,7 @@ CONTEXT: Any = SimpleNamespace()
 def list_shares(config: Mapping[str, str], max_tasks: int) -> list[str]:
     connector = SparkSourceConnector()
     connector.start(config, CONTEXT)
-    return [each[SHARE] for each in connector.task_configs(max_tasks)]
+    return [task_config[SHARE] for task_config in connector.task_configs(max_tasks)]
 
 
 def test_task_configs_distribute_files_and_tables(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_0
 def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text("x\n")
-    list_shares = [[path for path, _ in reader(tmp_path, (n, 3))._list_files()] for n in range(3)]
-    assert all(list_shares)
-    assert sorted(chain(*list_shares)) == sorted(str(path) for path in tmp_path.iterdir())
+    shares = [[path for path, _ in reader(tmp_path, (n, 3))._list_files()] for n in range(3)]
+    assert all(shares)
+    assert sorted(chain(*shares)) == sorted(str(path) for path in tmp_path.iterdir())
 
 
 def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
@@ -63,13 +63,13 @@ def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
     (tmp_path / "c.txt.gz").write_bytes(b"packed")
     (tmp_path / "d.txt").write_text("")
     files = reader(tmp_path, batch_bytes=13)
-    seen = []
+    batches = []
     files._pending = files._list_files()
     while files._pending:
         files.next_position = files._select_batch()
-        seen.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.next_position])
+        batches.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.next_position])
         files.advance()
-    assert seen == [[("a.txt", 0, 12)], [("a.txt", 12, 17), ("b.txt", 0, 2)], [("c.txt.gz", 0, 6)]]
+    assert batches == [[("a.txt", 0, 12)], [("a.txt", 12, 17), ("b.txt", 0, 2)], [("c.txt.gz", 0, 6)]]
     assert not files._list_files()
 
 

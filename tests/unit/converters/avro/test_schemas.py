@@ -30,7 +30,7 @@ SCHEMAS: list[Any] = [
     pytest.param(INT, "int", id="int"),
     pytest.param(optional(STRING), ["null", "string"], id="optional"),
     pytest.param(
-        Schema(type=Type.INT8), {"type": "int", "connect.type": "int8"}, id="a type that Avro has not"
+        Schema(type=Type.INT8), {"type": "int", "connect.type": "int8"}, id="type without Avro equivalent"
     ),
     pytest.param(
         Schema(type=Type.STRING, optional=True, default="x"),
@@ -46,7 +46,7 @@ SCHEMAS: list[Any] = [
             "connect.parameters": {"p": "q"},
             "connect.name": "n.N",
         },
-        id="Connect's facts",
+        id="Connect metadata",
     ),
     pytest.param(
         MONEY,
@@ -148,7 +148,7 @@ SCHEMAS: list[Any] = [
                 {"name": "z", "type": "ConnectDefault2"},
             ],
         },
-        id="records without names, one of them twice",
+        id="unnamed records, one used twice",
     ),
 ]
 
@@ -191,8 +191,8 @@ def test_enum_becomes_string_or_stays_enum_as_configured() -> None:
             f"{prefix}Enum.HEARTS": "HEARTS",
         },
     )
-    again = json.loads(make_avro_text(schema, ENHANCED))
-    assert (again["type"], again["symbols"], again["default"], again["doc"]) == (
+    avro_enum = json.loads(make_avro_text(schema, ENHANCED))
+    assert (avro_enum["type"], avro_enum["symbols"], avro_enum["default"], avro_enum["doc"]) == (
         "enum",
         ["CLUBS", "HEARTS"],
         "CLUBS",
@@ -218,7 +218,7 @@ def test_defaults_docs_and_parameters_are_read() -> None:
     prefix = "io.confluent.connect.avro."
     assert (schema.name, schema.version, schema.default) == ("R", 7, None)
     assert schema.parameters == {f"{prefix}record.doc": "all", f"{prefix}field.doc.a": "three"}
-    a, b, c, d, e = (each.schema for each in schema.fields)
+    a, b, c, d, e = (field.schema for field in schema.fields)
     assert (a.default, a.parameters) == (3, {f"{prefix}field.default": "true"})
     assert (b.name, b.parameters) == (DECIMAL, {"scale": "1", "connect.decimal.precision": "5"})
     assert (c.name, c.default) == ("F", b"\xff\0ab")

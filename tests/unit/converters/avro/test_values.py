@@ -35,9 +35,9 @@ def make_format(options: AvroOptions = PLAIN) -> AvroFormat:
 
 
 def encode(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
-    used = make_format(options)
-    text = used.describe(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
-    return used.encoder(schema, text, {})(value)
+    fmt = make_format(options)
+    text = fmt.describe(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
+    return fmt.encoder(schema, text, {})(value)
 
 
 def read(avro: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
@@ -81,17 +81,17 @@ VALUES = {
 def test_encoding_matches_fastavro() -> None:
     avro = json.loads(make_avro_text(WIDE, PLAIN))
     data = encode(WIDE, Struct(WIDE, VALUES))
-    theirs: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
-    assert theirs["m"] == Decimal("-1234.56")
-    assert theirs["w"].timestamp() == pytest.approx(1_700_000_000.123)
-    assert theirs["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
-    assert encode_with_fastavro(avro, theirs) == data
+    fastavro_value: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
+    assert fastavro_value["m"] == Decimal("-1234.56")
+    assert fastavro_value["w"].timestamp() == pytest.approx(1_700_000_000.123)
+    assert fastavro_value["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
+    assert encode_with_fastavro(avro, fastavro_value) == data
     schema, value = read(avro, data)
     assert format_schema(schema) == format_schema(WIDE)
     assert format_value(value) == format_value(Struct(WIDE, VALUES))
 
 
-def test_null_becomes_the_schemas_default_unless_configured_otherwise() -> None:
+def test_null_is_encoded_as_schema_default_unless_disabled() -> None:
     schema = struct("N", x=Schema(type=Type.STRING, optional=True, default="d"))
     value = Struct(schema, {"x": None})
     assert encode(schema, value) == b"\x00\x02d"
@@ -133,7 +133,7 @@ def test_union_is_decoded_to_a_struct() -> None:
 
 def test_encoding_with_a_later_schema_adds_its_defaults() -> None:
     schema = struct("R", a=INT, gone=STRING)
-    later = {
+    later_schema = {
         "type": "record",
         "name": "R",
         "fields": [
@@ -141,8 +141,8 @@ def test_encoding_with_a_later_schema_adds_its_defaults() -> None:
             {"name": "a", "type": ["null", "long"], "default": None},
         ],
     }
-    data = encode(schema, Struct(schema, {"a": 7, "gone": "x"}), later)
-    assert fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(later)) == {
+    data = encode(schema, Struct(schema, {"a": 7, "gone": "x"}), later_schema)
+    assert fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(later_schema)) == {
         "new": [1, 2],
         "a": 7,
     }

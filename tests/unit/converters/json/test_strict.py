@@ -39,7 +39,7 @@ def replace_surrogates(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("data", "written"),
+    ("data", "rewritten"),
     [
         (rb'{"a":"x\ud83d"}', b'{"a":"x?"}'),
         (rb'"\ude00\ud83d"', b'"??"'),
@@ -54,8 +54,8 @@ def replace_surrogates(value: Any) -> Any:
         (b"NaN", b"NaN"),
     ],
 )
-def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, written: bytes) -> None:
-    assert to_strict_json(data) == written
+def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, rewritten: bytes) -> None:
+    assert to_strict_json(data) == rewritten
 
 
 @settings(max_examples=200, database=None, derandomize=True)
@@ -63,9 +63,9 @@ def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, written: 
 def test_to_strict_json_preserves_the_decoded_value(value: Any) -> None:
     data = json.dumps(value).encode()
     records = JsonRecords(schemas=False)
-    written = to_strict_json(data)
-    assert json.loads(written.decode()) == replace_surrogates(json.loads(json.dumps(value)))
-    assert records.decode(written) == (None, replace_surrogates(records.decode(data)[1]))
+    rewritten = to_strict_json(data)
+    assert json.loads(rewritten.decode()) == replace_surrogates(json.loads(json.dumps(value)))
+    assert records.decode(rewritten) == (None, replace_surrogates(records.decode(data)[1]))
 
 
 @pytest.mark.parametrize(

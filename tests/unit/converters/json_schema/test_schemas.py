@@ -24,7 +24,7 @@ INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=IN
 
 
 def get_fields(schema: Schema) -> dict[str, Schema]:
-    return {each.name: each.schema for each in schema.fields}
+    return {field.name: field.schema for field in schema.fields}
 
 
 # Members in the order in which everit's ToStringVisitor prints them.
@@ -39,7 +39,7 @@ SCHEMAS: list[Any] = [
     pytest.param(
         Schema(type=Type.BOOLEAN, optional=True, default=True, version=3),
         {"oneOf": [{"type": "null"}, {"default": True, "connect.version": 3, "type": "boolean"}]},
-        id="a boolean, whose type comes last",
+        id="boolean with its type last",
     ),
     pytest.param(
         MONEY,
@@ -117,7 +117,7 @@ SAMPLES = {
     Type.BYTES: '"AA=="',
     Type.BOOLEAN: "true",
 }
-"""Valid JSON values by type; 1 for numbers."""
+"""Valid JSON values by type. Numbers use 1."""
 
 
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
@@ -125,21 +125,21 @@ def test_schema_text_matches_java_and_round_trips(schema: Schema, expected: Any)
     text = text_of(schema)
     assert json.loads(text) == expected
     assert text == json.dumps(_sort_like_java(expected), separators=(",", ":"))
-    again = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
+    decode_again = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
     sample = "null" if schema.optional else SAMPLES.get(schema.type, "1")
     if schema.type is Type.MAP and schema.key == LONG:
         sample = "[]"
-    decoded = again(b"\0\0\0\0\1" + sample.encode())[0]
+    decoded = decode_again(b"\0\0\0\0\1" + sample.encode())[0]
     assert format_schema(decoded) == format_schema(schema)
 
 
 def _sort_like_java(definition: Any) -> Any:
     """Sort properties like java.util.HashMap; other members keep their order."""
     if isinstance(definition, list):
-        return [_sort_like_java(each) for each in definition]
+        return [_sort_like_java(item) for item in definition]
     if not isinstance(definition, dict):
         return definition
-    fields = {name: _sort_like_java(each) for name, each in definition.items()}
+    fields = {name: _sort_like_java(item) for name, item in definition.items()}
     if isinstance(fields.get("properties"), dict):
         fields["properties"] = {
             name: fields["properties"][name] for name in order_by_hash(fields["properties"])
@@ -168,8 +168,8 @@ def test_order_by_hash_matches_java_maps() -> None:
 
 
 def test_additional_properties_can_be_disallowed() -> None:
-    closed = JsonSchemaOptions(additional_properties=False)
-    assert json.loads(text_of(INNER, closed))["additionalProperties"] is False
+    closed_options = JsonSchemaOptions(additional_properties=False)
+    assert json.loads(text_of(INNER, closed_options))["additionalProperties"] is False
     assert "additionalProperties" not in json.loads(text_of(INNER))
 
 
@@ -182,11 +182,11 @@ def test_nonrequired_properties_are_optional_if_configured() -> None:
         "properties": {"a": {"type": "integer"}, "b": {"type": "number"}},
         "required": ["a"],
     }
-    plain, optional_fields = (
+    default_fields, optional_fields = (
         get_fields(decode_json(definition, "{}")[0]),
         get_fields(decode_json(definition, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
     )
-    assert plain == {"a": LONG, "b": Schema(type=Type.FLOAT64)}
+    assert default_fields == {"a": LONG, "b": Schema(type=Type.FLOAT64)}
     assert (optional_fields["a"].optional, optional_fields["b"].optional) == (False, True)
 
 
@@ -233,8 +233,8 @@ FOREIGN: list[Any] = [
 def test_foreign_schemas_are_read(definition: Any, schema: Schema) -> None:
     other = {"type": "string", "definitions": {"i": {"type": "integer"}}}
     fmt = JsonSchemaFormat(PLAIN)
-    named = {"other.json": SchemaText("JSON", json.dumps(other))}
-    decode = fmt.decoder(SchemaText("JSON", json.dumps(definition)), named, lambda _: None)
+    referenced_schemas = {"other.json": SchemaText("JSON", json.dumps(other))}
+    decode = fmt.decoder(SchemaText("JSON", json.dumps(definition)), referenced_schemas, lambda _: None)
     sample = SAMPLES.get(schema.type, "1")
     assert format_schema(decode(b"\0\0\0\0\1" + sample.encode())[0]) == format_schema(schema)
 

@@ -28,7 +28,7 @@ INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=IN
 
 
 def get_fields(schema: Schema) -> dict[str, Schema]:
-    return {each.name: each.schema for each in schema.fields}
+    return {field.name: field.schema for field in schema.fields}
 
 
 WIDE = struct(
@@ -84,7 +84,9 @@ def test_null_field_writes_its_default_or_null_or_is_omitted() -> None:
     ignoring = JsonSchemaOptions(ignore_defaults=True)
     assert encode_json(record, Struct(record, {}), ignoring) == '{"a":null,"b":null}'
     fmt = JsonSchemaFormat(PLAIN)
-    assert [fmt.writes_null(each) for each in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))] == [
+    assert [
+        fmt.writes_null(schema) for schema in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))
+    ] == [
         False,
         False,
         True,
@@ -104,18 +106,18 @@ UNION = Schema(
     name=ONE_OF,
     optional=True,
     fields=tuple(
-        Field(name=f"{ONE_OF}.field.{at}", schema=optional(each))
-        for at, each in enumerate([LONG, STRING, INNER, struct("Other", z=INT, y=INT)])
+        Field(name=f"{ONE_OF}.field.{index}", schema=optional(member))
+        for index, member in enumerate([LONG, STRING, INNER, struct("Other", z=INT, y=INT)])
     ),
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "at"), [("5", 0), ('"x"', 1), ('{"z":1}', 2), ('{"z":1,"y":2}', 3), ("null", None)]
+    ("text", "index"), [("5", 0), ('"x"', 1), ('{"z":1}', 2), ('{"z":1,"y":2}', 3), ("null", None)]
 )
-def test_one_of_value_is_decoded_to_a_struct_field(text: str, at: int | None) -> None:
+def test_one_of_value_is_decoded_to_a_struct_field(text: str, index: int | None) -> None:
     definition = text_of(UNION)
-    assert [each.get("type") for each in json.loads(definition)["oneOf"]] == [
+    assert [member.get("type") for member in json.loads(definition)["oneOf"]] == [
         "null",
         "integer",
         "string",
@@ -124,10 +126,10 @@ def test_one_of_value_is_decoded_to_a_struct_field(text: str, at: int | None) ->
     ]
     schema, decoded = decode_json(definition, text)
     assert format_schema(schema) == format_schema(UNION)
-    if at is None:
+    if index is None:
         assert decoded is None
     else:
-        assert list(decoded.values) == [f"{ONE_OF}.field.{at}"]
+        assert list(decoded.values) == [f"{ONE_OF}.field.{index}"]
     assert encode_json(schema, decoded) == text
 
 
@@ -215,8 +217,8 @@ RECORDS = some.fixed_dictionaries(
         "m": some.dictionaries(LONGS, TEXTS, max_size=4),
     },
 )
-FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=each)) for each in (True, False)]
-BOTH = [
+FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=is_numeric)) for is_numeric in (True, False)]
+CODECS = [
     (
         fmt.encoder(ANY, fmt.describe(ANY).schema, {}),
         fmt.decoder(fmt.describe(ANY).schema, {}, lambda _: None),
@@ -228,6 +230,6 @@ BOTH = [
 @settings(max_examples=60)
 @given(RECORDS)
 def test_record_round_trip(values: dict[str, Any]) -> None:
-    for encode, decode in BOTH:
+    for encode, decode in CODECS:
         decoded = decode(b"\0\0\0\0\1" + encode(Struct(ANY, values)))[1]
         assert format_value(decoded.values) == format_value(values)

@@ -34,17 +34,17 @@ def tag_field(schema: Schema, number: int) -> Schema:
     return replace(schema, parameters={**schema.parameters, TAG: str(number)})
 
 
-def link_text(text: str, **named: str) -> LinkedFile:
-    files = {name.replace("_", "/") + ".proto": parse_proto(each) for name, each in named.items()}
+def link_text(text: str, **imports: str) -> LinkedFile:
+    files = {name.replace("_", "/") + ".proto": parse_proto(proto) for name, proto in imports.items()}
     return link(parse_proto(text), files)
 
 
-def read(text: str, options: ProtobufOptions = PLAIN, at: int = 0) -> Schema:
-    return connect_schema(link_text(text).message_at([at]), options, None)
+def read(text: str, options: ProtobufOptions = PLAIN, index: int = 0) -> Schema:
+    return connect_schema(link_text(text).message_at([index]), options, None)
 
 
 def get_fields(schema: Schema) -> dict[str, Schema]:
-    return {each.name: each.schema for each in schema.fields}
+    return {field.name: field.schema for field in schema.fields}
 
 
 WIDE = struct(
@@ -149,21 +149,23 @@ def test_schema_round_trip() -> None:
 
 
 def test_rendering_a_read_schema_returns_the_same_message() -> None:
-    again, name = to_proto(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
+    rendered, name = to_proto(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
     assert name == "a.b.Wide"
-    assert {line.strip() for line in again.splitlines()} == {line.strip() for line in WIDE_TEXT.splitlines()}
+    assert {line.strip() for line in rendered.splitlines()} == {
+        line.strip() for line in WIDE_TEXT.splitlines()
+    }
 
 
 def test_primitive_schema_becomes_a_wrapper_message() -> None:
     wrappers = link_text(WRAPPERS_TEXT)
-    for kind, name, at in (
+    for kind, name, index in (
         (Type.INT16, "Int32Value", 4),
         (Type.STRING, "StringValue", 7),
         (Type.FLOAT64, "DoubleValue", 0),
     ):
         text, full_name = to_proto(Schema(type=kind), PLAIN)
         assert (text, full_name) == (WRAPPERS_TEXT, f"google.protobuf.{name}")
-        assert wrappers.find_path(full_name) == [at]
+        assert wrappers.find_path(full_name) == [index]
     assert connect_schema(wrappers.message_at([7]), PLAIN, 3) == replace(STRING, version=3)
     raw = connect_schema(wrappers.message_at([7]), ProtobufOptions(wrapper_for_raw=False), None)
     assert (raw.type, raw.name) == (Type.STRUCT, "StringValue")
@@ -171,21 +173,27 @@ def test_primitive_schema_becomes_a_wrapper_message() -> None:
 
 def test_optional_field_uses_label_or_wrapper_as_configured() -> None:
     schema = struct("R", a=OPTIONAL_STRING, b=INT, c=optional(LONG))
-    word, wrapper = ProtobufOptions(optional_for_nullables=True), ProtobufOptions(wrapper_for_nullables=True)
-    assert "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n" in to_proto(schema, word)[0]
-    text = to_proto(schema, wrapper)[0]
+    label_options, wrapper_options = (
+        ProtobufOptions(optional_for_nullables=True),
+        ProtobufOptions(wrapper_for_nullables=True),
+    )
+    assert (
+        "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n"
+        in to_proto(schema, label_options)[0]
+    )
+    text = to_proto(schema, wrapper_options)[0]
     assert 'import "google/protobuf/wrappers.proto";\n' in text
     assert (
         "  google.protobuf.StringValue a = 1;\n  int32 b = 2;\n  google.protobuf.Int64Value c = 3;\n" in text
     )
-    for options in (word, wrapper):
-        back = get_fields(read(to_proto(schema, options)[0], options))
-        assert [(each.type, each.optional) for each in back.values()] == [
+    for options in (label_options, wrapper_options):
+        fields = get_fields(read(to_proto(schema, options)[0], options))
+        assert [(field.type, field.optional) for field in fields.values()] == [
             (Type.STRING, True),
             (Type.INT32, False),
             (Type.INT64, True),
         ]
-    assert all(each.optional for each in get_fields(read(to_proto(schema, PLAIN)[0])).values())
+    assert all(field.optional for field in get_fields(read(to_proto(schema, PLAIN)[0])).values())
 
 
 ONEOF = """syntax = "proto3"; package p;
@@ -227,16 +235,16 @@ def test_integer_kind_is_a_schema_parameter() -> None:
     ]
     text = (
         'syntax = "proto3"; message M {'
-        + "".join(f"{kind} f{at} = {at + 1};" for at, kind in enumerate(kinds))
+        + "".join(f"{kind} f{index} = {index + 1};" for index, kind in enumerate(kinds))
         + "}"
     )
     schema_ = read(text)
-    assert [each.schema.type for each in schema_.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
-    assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in schema_.fields] == [
+    assert [field.schema.type for field in schema_.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
+    assert [field.schema.parameters.get(f"{NAMESPACE}.Type", "") for field in schema_.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    again = link_text(to_proto(schema_, PLAIN)[0]).message_at([0])
-    assert [each.kind for each in again.fields] == kinds
+    message = link_text(to_proto(schema_, PLAIN)[0]).message_at([0])
+    assert [field.kind for field in message.fields] == kinds
 
 
 def test_invalid_protobuf_names_are_rejected_or_replaced() -> None:
@@ -323,7 +331,7 @@ service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" };
 
 def test_foreign_schema_is_read() -> None:
     message = link_text(FOREIGN).message_at([0])
-    fields = {each.name: each for each in message.fields}
+    fields = {field.name: field for field in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
     assert fields["id"].required
     assert (fields["count"].number, fields["count"].default) == (2, -5)
@@ -354,12 +362,12 @@ def test_message_indexes_follow_declaration_order() -> None:
 def test_type_names_are_resolved_from_innermost_scope_and_imports() -> None:
     text = """syntax = "proto3"; package a.b; import "c.proto";
               message M { message T {} T one = 1; b.T two = 2; c.T three = 3; }"""
-    one = 'syntax = "proto3"; package a.b; message T {}'
-    other = 'syntax = "proto3"; package a.c; message T {}'
-    message = link_text(text, c=other, d=one).message_at([0])
-    assert [each.inner.full_name for each in message.fields] == ["a.b.M.T", "a.b.T", "a.c.T"]
-    passed_on = link_text('syntax = "proto3"; import public "c.proto";', c=other)
-    assert passed_on.message_at([0]).full_name == "a.c.T"
+    first_import = 'syntax = "proto3"; package a.b; message T {}'
+    second_import = 'syntax = "proto3"; package a.c; message T {}'
+    message = link_text(text, c=second_import, d=first_import).message_at([0])
+    assert [field.inner.full_name for field in message.fields] == ["a.b.M.T", "a.b.T", "a.c.T"]
+    reexported = link_text('syntax = "proto3"; import public "c.proto";', c=second_import)
+    assert reexported.message_at([0]).full_name == "a.c.T"
 
 
 @pytest.mark.parametrize(

@@ -93,25 +93,25 @@ def test_each_kind_is_encoded_and_decoded(kind: str, schema: Schema, value: Any,
     record = struct("M", a=schema)
     assert encode(record, Struct(record, {"a": value}), text) == b"\0" + bytes.fromhex(data)
     assert decode_value(text, bytes.fromhex(data)).values == {"a": value}
-    for each in ("", "optional "):
-        again = f"{P3}message M {{ {each}{kind} a = 1; }}"
-        nothing = decode_value(again, b"").values
-        assert nothing == ({} if each else {"a": type(value)()})
-        assert all(type(none) is type(value) for none in nothing.values())
+    for label in ("", "optional "):
+        labeled_text = f"{P3}message M {{ {label}{kind} a = 1; }}"
+        defaults = decode_value(labeled_text, b"").values
+        assert defaults == ({} if label else {"a": type(value)()})
+        assert all(type(none) is type(value) for none in defaults.values())
 
 
 def test_default_values_are_omitted_unless_presence_is_tracked() -> None:
     record = struct("M", a=INT, d=Schema(type=Type.FLOAT64), s=STRING, o=optional(INT))
-    nothing = Struct(record, {"a": 0, "d": 0.0, "s": "", "o": 0})
-    assert encode(record, nothing) == b"\0"
+    defaults = Struct(record, {"a": 0, "d": 0.0, "s": "", "o": 0})
+    assert encode(record, defaults) == b"\0"
     assert encode(record, Struct(record, {"a": 0, "d": -0.0, "s": ""})) == b"\0" + bytes.fromhex(
         "11 0000000000000080"
     )
-    word = ProtobufOptions(optional_for_nullables=True)
-    assert encode(record, nothing, options=word) == bytes.fromhex("00 20 00")
-    wrapper = ProtobufOptions(wrapper_for_nullables=True)
-    assert encode(record, nothing, options=wrapper) == bytes.fromhex("00 22 00")
-    assert encode(record, replace(nothing, values={"o": 7}), options=wrapper) == bytes.fromhex(
+    label_options = ProtobufOptions(optional_for_nullables=True)
+    assert encode(record, defaults, options=label_options) == bytes.fromhex("00 20 00")
+    wrapper_options = ProtobufOptions(wrapper_for_nullables=True)
+    assert encode(record, defaults, options=wrapper_options) == bytes.fromhex("00 22 00")
+    assert encode(record, replace(defaults, values={"o": 7}), options=wrapper_options) == bytes.fromhex(
         "00 22 02 08 07"
     )
 
@@ -165,7 +165,9 @@ def test_oneof_members_have_presence() -> None:
     text = f"{P3}message M {{ oneof kind {{ string s = 1; int32 i = 2; }} }}"
     value = decode_value(text, b"\x10\0")
     assert value.values["kind_0"].values == {"i": 0}
-    assert decode_value(text, b"\x10\x05\x0a\x01x").values["kind_0"].values == {"s": "x"}, "the last one wins"
+    assert decode_value(text, b"\x10\x05\x0a\x01x").values["kind_0"].values == {"s": "x"}, (
+        "the last member takes precedence"
+    )
     assert decode_value(text, b"").values == {}
     assert decode_value(text, b"\x10\0", ProtobufOptions(flatten_unions=True)).values == {"i": 0}
     assert encode(value.schema, value, text) == bytes.fromhex("00 10 00")
@@ -186,8 +188,8 @@ def test_enums_are_encoded_as_numbers() -> None:
         DataException, match=r"'C' is not a value of the Protobuf enum M\.E; expected one of A, B"
     ):
         encode(value.schema, replace(value, values={"e": "C"}), text)
-    closed = "message M { enum E { A = 1; } optional E e = 1; }"
-    assert decode_value(closed, b"\x08\x05").values == {}, "unknown numbers of closed enums are absent"
+    closed_enum = "message M { enum E { A = 1; } optional E e = 1; }"
+    assert decode_value(closed_enum, b"\x08\x05").values == {}, "unknown numbers of closed enums are absent"
 
 
 def test_absent_message_is_null_or_empty_struct_as_configured() -> None:
@@ -234,8 +236,8 @@ def test_wrapper_is_decoded_as_its_value() -> None:
 
 def test_fields_are_encoded_by_name_in_latest_schema() -> None:
     record = struct("shop.Order", id=STRING, gone=INT)
-    later = f"{P3}package shop; message Other {{}} message Order {{ int64 fresh = 1; string id = 5; }}"
-    assert encode(record, Struct(record, {"id": "a", "gone": 1}), later) == b"\x02\x02\x2a\x01a"
+    later_text = f"{P3}package shop; message Other {{}} message Order {{ int64 fresh = 1; string id = 5; }}"
+    assert encode(record, Struct(record, {"id": "a", "gone": 1}), later_text) == b"\x02\x02\x2a\x01a"
     renamed = f"{P3}message Sale {{ string id = 5; }}"
     assert encode(record, Struct(record, {"id": "a"}), renamed) == b"\0\x2a\x01a", "the first message is used"
 
@@ -376,9 +378,9 @@ ANY = struct(
     a=Schema(type=Type.ARRAY, value=LONG, optional=True),
     m=Schema(type=Type.MAP, key=STRING, value=LONG, optional=True),
 )
-WORD = ProtobufFormat(ProtobufOptions(optional_for_nullables=True))
-ENCODE = WORD.encoder(ANY, WORD.describe(ANY).schema, {})
-DECODE = WORD.decoder(WORD.describe(ANY).schema, {}, lambda _: None)
+FORMAT = ProtobufFormat(ProtobufOptions(optional_for_nullables=True))
+ENCODE = FORMAT.encoder(ANY, FORMAT.describe(ANY).schema, {})
+DECODE = FORMAT.decoder(FORMAT.describe(ANY).schema, {}, lambda _: None)
 
 
 @settings(max_examples=60)

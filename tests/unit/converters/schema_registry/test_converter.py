@@ -21,19 +21,19 @@ from tests.fakes.servers.schema_registry import SchemaRegistryServer, schema_reg
 
 ORDER = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
 STRATEGY = "io.confluent.kafka.serializers.subject."
-SAID: dict[str, Any] = {
+ORDER_AVRO: dict[str, Any] = {
     "type": "record",
     "name": "Order",
     "namespace": "shop",
     "fields": [{"name": "id", "type": "string"}],
 }
-NEWER = {**SAID, "fields": [*SAID["fields"], {"name": "more", "type": "int", "default": 1}]}
+NEWER = {**ORDER_AVRO, "fields": [*ORDER_AVRO["fields"], {"name": "more", "type": "int", "default": 1}]}
 
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistryServer]:
-    with schema_registry() as one:
-        yield one
+    with schema_registry() as server:
+        yield server
 
 
 def avro(registry: SchemaRegistryServer, *, is_key: bool = False, **config: str) -> AvroConverter:
@@ -87,9 +87,9 @@ def test_headers_are_converted_like_values(registry: SchemaRegistryServer) -> No
 
 
 def test_schema_version_defaults_to_registry_version(registry: SchemaRegistryServer) -> None:
-    registry.put("t-value", SAID)
+    registry.put("t-value", ORDER_AVRO)
     second = registry.put("t-value", NEWER)
-    third = registry.put("other", {**SAID, "connect.version": 9})
+    third = registry.put("other", {**ORDER_AVRO, "connect.version": 9})
     converter = avro(registry)
     frame = b"\0" + second.to_bytes(4, "big") + b"\x02a\x04"
     schema, value = converter.decode("t", frame)
@@ -106,10 +106,10 @@ def _get_attributes(schema: Schema) -> dict[str, Any]:
 
 
 def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
-    registry.put("orders", SAID)
+    registry.put("orders", ORDER_AVRO)
     cart = {"type": "record", "name": "Cart", "fields": [{"name": "first", "type": "shop.Order"}]}
-    named = [{"name": "shop.Order", "subject": "orders", "version": 1}]
-    number = registry.put("t-value", cart, references=named)
+    references = [{"name": "shop.Order", "subject": "orders", "version": 1}]
+    number = registry.put("t-value", cart, references=references)
     schema, value = avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
     assert schema is not None
     assert value.values["first"].values == {"id": "a"}
@@ -127,7 +127,7 @@ def test_unregistered_schema_fails_without_auto_register(registry: SchemaRegistr
 
 def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, auto_register_schemas="false", use_latest_version="true")
-    registry.put("t-value", SAID)
+    registry.put("t-value", ORDER_AVRO)
     registry.put("t-value", NEWER)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
@@ -136,10 +136,10 @@ def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistrySe
 
 def test_latest_schema_is_cached_for_the_configured_time(registry: SchemaRegistryServer) -> None:
     always, hourly = (
-        avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=each)
-        for each in ("0", "3600")
+        avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=ttl_s)
+        for ttl_s in ("0", "3600")
     )
-    registry.put("t-value", SAID)
+    registry.put("t-value", ORDER_AVRO)
     for converter in (always, hourly):
         assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     registry.put("t-value", NEWER)
@@ -148,7 +148,7 @@ def test_latest_schema_is_cached_for_the_configured_time(registry: SchemaRegistr
 
 
 def test_incompatible_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
-    registry.put("t-value", {**SAID, "fields": []})
+    registry.put("t-value", {**ORDER_AVRO, "fields": []})
     with pytest.raises(DataException, match=r"cannot register Avro schema.*incompatible with an earlier"):
         avro(registry).encode("t", ORDER, order())
     registry.set_config("t-value", {"compatibility": "NONE"})
@@ -188,28 +188,30 @@ def test_schema_of_another_format_is_rejected(registry: SchemaRegistryServer) ->
 
 def test_unavailable_registry_is_retriable(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
-    registry.away = True
+    registry.is_unavailable = True
     with pytest.raises(RetriableError, match=r"Cannot encode a record of topic t as Avro: .*503"):
         converter.encode("t", ORDER, order())
     with pytest.raises(RetriableError, match=r"Cannot decode a record of topic t as Avro: .*503"):
         converter.decode("t", b"\0\0\0\0\1\x02a")
-    registry.away = False
+    registry.is_unavailable = False
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
-    nobody = AvroConverter()
-    nobody.configure({"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False)
+    unreachable = AvroConverter()
+    unreachable.configure({"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False)
     with pytest.raises(RetriableError, match=r"the schema registry at http://127.0.0.1:1 does not respond"):
-        nobody.encode("t", ORDER, order())
+        unreachable.encode("t", ORDER, order())
 
 
 def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer) -> None:
     registry.user_info = "ann:open-sesame-77"
     with pytest.raises(RegistryRejected, match="Unauthorized"):
         avro(registry).encode("t", ORDER, order())
-    users = avro(registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info)
+    by_user_info = avro(
+        registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info
+    )
     by_url = AvroConverter()
     with_user = registry.url.replace("//", f"//{registry.user_info}@")
     by_url.configure({"schema.registry.url": with_user}, is_key=False)
-    for converter in (users, by_url):
+    for converter in (by_user_info, by_url):
         assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
         assert "open-sesame" not in repr(converter._registry._settings)
     assert "open-sesame" not in secrets.scrub("the password is open-sesame-77")
@@ -249,8 +251,8 @@ def test_pickled_converter_has_its_own_cache(registry: SchemaRegistryServer) -> 
     converter = avro(registry)
     data = converter.encode("t", ORDER, order())
     assert converter.decode("t", data)[1].values == {"id": "a"}
-    sent: AvroConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
-    assert sent.encode("t", ORDER, order()) == data
+    unpickled: AvroConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
+    assert unpickled.encode("t", ORDER, order()) == data
     assert len(registry.schemas) == 1
 
 
@@ -261,7 +263,7 @@ def test_cache_size_is_limited(registry: SchemaRegistryServer) -> None:
         registry.set_config("", {"compatibility": "NONE"})
         converter.encode("t", schema, Struct(schema, {"id": "x"}))
     assert len(converter._encoders) <= 2
-    assert [json.loads(each["schema"])["name"] for each in registry.schemas] == [f"R{n}" for n in range(5)]
+    assert [json.loads(entry["schema"])["name"] for entry in registry.schemas] == [f"R{n}" for n in range(5)]
 
 
 def test_columns_raise_by_records(registry: SchemaRegistryServer) -> None:

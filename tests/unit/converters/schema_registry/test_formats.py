@@ -33,17 +33,19 @@ every_format = pytest.mark.parametrize(("cls", "kind", "text", "data"), FORMATS)
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistryServer]:
-    with schema_registry() as one:
-        yield one
+    with schema_registry() as server:
+        yield server
 
 
-def converter(
+def make_converter(
     cls: type[RegistryConverter], registry: SchemaRegistryServer, *, is_key: bool = False, **config: str
 ) -> RegistryConverter:
-    one = cls()
+    converter = cls()
     settings = {"schema.registry.url": registry.url, "max.retries": "0"}
-    one.configure(settings | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
-    return one
+    converter.configure(
+        settings | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key
+    )
+    return converter
 
 
 def order(text: str = "a") -> Struct:
@@ -54,17 +56,17 @@ def order(text: str = "a") -> Struct:
 def test_schema_is_registered_once_and_its_id_precedes_values(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
-    one = converter(cls, registry)
-    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
-    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    converter = make_converter(cls, registry)
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.requests == ["POST /subjects/t-value/versions"]
     assert registry.schemas == [{"schema": text, "schemaType": kind}]
-    sent: RegistryConverter = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
-    schema, value = sent.decode("t", b"\0\0\0\0\1" + data)
+    unpickled: RegistryConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
+    schema, value = unpickled.decode("t", b"\0\0\0\0\1" + data)
     assert schema is not None
     assert (schema.version, value.values) == (1, {"id": "a"})
-    header = one.encode_header("t", "h", ORDER, order())
-    assert one.decode_header("t", "h", header)[1].values == {"id": "a"}
+    header = converter.encode_header("t", "h", ORDER, order())
+    assert converter.decode_header("t", "h", header)[1].values == {"id": "a"}
 
 
 @every_format
@@ -85,15 +87,17 @@ def test_subject_names_follow_the_strategy(
     strategy: str,
     subject: str,
 ) -> None:
-    one = converter(cls, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy})
-    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    converter = make_converter(
+        cls, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy}
+    )
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.names() == [subject]
     registry.put(
         subject,
         text.replace('"string"', '"string","maxLength":9').replace("id = 1", "id = 1; int32 n = 2"),
         kind,
     )
-    schema, _ = one.decode("t", b"\0\0\0\0\2" + data)
+    schema, _ = converter.decode("t", b"\0\0\0\0\2" + data)
     assert schema is not None
     assert schema.version == 2
 
@@ -102,14 +106,14 @@ def test_subject_names_follow_the_strategy(
 def test_unregistered_schema_fails_without_auto_register(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
-    one = converter(cls, registry, auto_register_schemas="false")
+    converter = make_converter(cls, registry, auto_register_schemas="false")
     with pytest.raises(
         DataException,
         match=r"(?s)topic t as .*: cannot find .* schema under subject .*Subject 't-value' not found",
     ):
-        one.encode("t", ORDER, order())
+        converter.encode("t", ORDER, order())
     registry.put("t-value", text, kind)
-    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
 
 
 @every_format
@@ -117,18 +121,21 @@ def test_unavailable_registry_is_retriable(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     del kind, text
-    one = converter(cls, registry)
-    registry.away = True
-    for ask in (lambda: one.encode("t", ORDER, order()), lambda: one.decode("t", b"\0\0\0\0\1" + data)):
+    converter = make_converter(cls, registry)
+    registry.is_unavailable = True
+    for operation in (
+        lambda: converter.encode("t", ORDER, order()),
+        lambda: converter.decode("t", b"\0\0\0\0\1" + data),
+    ):
         with pytest.raises(RetriableError, match=r"(?s)topic t.*: .*503"):
-            ask()
-    registry.away = False
-    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+            operation()
+    registry.is_unavailable = False
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
 
 
 @every_format
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("invalid_data", "message"),
     [
         (b"{}", "expected magic byte 0 .*, got 0x7b"),
         (b"\0\0\0", "truncated header"),
@@ -142,76 +149,81 @@ def test_foreign_bytes_are_rejected(
     kind: str,
     text: str,
     data: bytes,
-    bad: bytes,
+    invalid_data: bytes,
     message: str,
 ) -> None:
     del text, data
     registry.put("t-value", {"type": "string"})
-    begins = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
-    with pytest.raises(DataException, match=f"{begins}: .*{message}") as raised:
-        converter(cls, registry).decode("t", bad)
+    prefix = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
+    with pytest.raises(DataException, match=f"{prefix}: .*{message}") as raised:
+        make_converter(cls, registry).decode("t", invalid_data)
     assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
 
 
 def test_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
-    for cls, kind, words in (
+    for cls, kind, message in (
         (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
         (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),
     ):
         number = registry.put(f"{kind}-value", "message {", kind)
-        with pytest.raises(DataException, match=words):
-            converter(cls, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
+        with pytest.raises(DataException, match=message):
+            make_converter(cls, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
 
 
 def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
     registry.put("orders", PROTO, "PROTOBUF")
     cart = 'syntax = "proto3"; import "order.proto"; message Cart { shop.Order first = 1; }'
-    named = [{"name": "order.proto", "subject": "orders", "version": 1}]
-    number = registry.put("t-value", cart, "PROTOBUF", references=named)
-    value = converter(ProtobufConverter, registry).decode(
+    references = [{"name": "order.proto", "subject": "orders", "version": 1}]
+    number = registry.put("t-value", cart, "PROTOBUF", references=references)
+    value = make_converter(ProtobufConverter, registry).decode(
         "t", b"\0" + number.to_bytes(4, "big") + b"\0\x0a\x03\x0a\x01a"
     )[1]
     assert value.values["first"].values == {"id": "a"}
     registry.put("jorders", JSON, "JSON")
     definition = json.dumps({"type": "object", "properties": {"first": {"$ref": "order.json"}}})
-    named = [{"name": "order.json", "subject": "jorders", "version": 1}]
-    number = registry.put("j-value", definition, "JSON", references=named)
+    references = [{"name": "order.json", "subject": "jorders", "version": 1}]
+    number = registry.put("j-value", definition, "JSON", references=references)
     data = b"\0" + number.to_bytes(4, "big") + b'{"first":{"id":"a"}}'
-    assert converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {"id": "a"}
+    assert make_converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {
+        "id": "a"
+    }
 
 
 def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
     latest: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
     registry.put("t-value", PROTO.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
     assert (
-        converter(ProtobufConverter, registry, **latest).encode("t", ORDER, order())
+        make_converter(ProtobufConverter, registry, **latest).encode("t", ORDER, order())
         == b"\0\0\0\0\1\0\x12\x01a"
     )
     registry.put("j-value", {"type": "object"}, "JSON")
     assert (
-        converter(JsonSchemaConverter, registry, **latest).encode("j", ORDER, order())
+        make_converter(JsonSchemaConverter, registry, **latest).encode("j", ORDER, order())
         == b'\0\0\0\0\2{"id":"a"}'
     )
 
 
 def test_null_is_a_tombstone_in_protobuf_and_possibly_a_value_in_json(registry: SchemaRegistryServer) -> None:
-    proto, plain = converter(ProtobufConverter, registry), converter(JsonSchemaConverter, registry)
+    proto, json_converter = (
+        make_converter(ProtobufConverter, registry),
+        make_converter(JsonSchemaConverter, registry),
+    )
     for schema in (None, STRING, OPTIONAL_STRING):
         assert proto.encode("t", schema, None) is None
-    assert plain.encode("t", None, None) is None
-    assert plain.encode("t", STRING, None) is None
+    assert json_converter.encode("t", None, None) is None
+    assert json_converter.encode("t", STRING, None) is None
     assert registry.requests == []
-    data = plain.encode("t", OPTIONAL_STRING, None)
+    data = json_converter.encode("t", OPTIONAL_STRING, None)
     assert data == b"\0\0\0\0\1null"
-    assert plain.decode("t", data) == (replace(OPTIONAL_STRING, version=1), None)
-    for one in (proto, plain):
-        assert one.decode("t", None) == (None, None)
+    assert json_converter.decode("t", data) == (replace(OPTIONAL_STRING, version=1), None)
+    for converter in (proto, json_converter):
+        assert converter.decode("t", None) == (None, None)
 
 
 def test_schemaless_values_are_rejected(registry: SchemaRegistryServer) -> None:
     for cls in (ProtobufConverter, JsonSchemaConverter):
         with pytest.raises(DataException, match="requires a schema: schemaless values cannot be written"):
-            converter(cls, registry).encode("t", None, {"a": 1})
+            make_converter(cls, registry).encode("t", None, {"a": 1})
 
 
 PROTOBUF_KEYS: list[Any] = [
@@ -239,16 +251,15 @@ JSON_KEYS: list[Any] = [
 
 @pytest.mark.parametrize(
     ("cls", "key", "text", "name", "value"),
-    [(ProtobufConverter, *each) for each in PROTOBUF_KEYS]
-    + [(JsonSchemaConverter, *each) for each in JSON_KEYS],
+    [(ProtobufConverter, *row) for row in PROTOBUF_KEYS] + [(JsonSchemaConverter, *row) for row in JSON_KEYS],
 )
 def test_each_config_key_sets_one_option(
     cls: type[RegistryConverter], key: str, text: str, name: str, value: object
 ) -> None:
-    plain, changed = cls(), cls()
-    plain.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
+    default_converter, changed = cls(), cls()
+    default_converter.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
     changed.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
-    before, after = plain._format.options, changed._format.options  # type: ignore[attr-defined]
+    before, after = default_converter._format.options, changed._format.options  # type: ignore[attr-defined]
     assert replace(before, **{name: value}) == after != before
 
 

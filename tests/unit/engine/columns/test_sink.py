@@ -1,4 +1,4 @@
-"""The backlogs of a sink that take the column path, and the rows that the sink receives."""
+"""Tests for the sink backlogs that take the column path, and for the rows that the sink receives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.engine.columns.source import DOUBT
 from kraal.plugins.api import Converter, DataException, HeaderConverter, Schema
 from kraal.plugins.transform_chain import Chain
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
-from tests.fakes.spark.column_path import TEXT, chain_steps
+from tests.fakes.spark.column_path import STRING_CONVERTER, chain_steps
 from tests.fakes.spark.plugins import Text
 
 
@@ -45,68 +45,68 @@ class Frame:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]:
+def set_frame(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]:
     """Return a function that sets the DataFrame of all further batches."""
 
-    def give(frame: Frame | None) -> None:
+    def set_result(frame: Frame | None) -> None:
         monkeypatch.setattr(SinkColumns, "_frame", lambda *_: frame)
 
-    return give
+    return set_result
 
 
 @pytest.fixture
 def columns() -> SinkColumns:
-    return SinkColumns(chain_steps(Chain(), TEXT), "text")
+    return SinkColumns(chain_steps(Chain(), STRING_CONVERTER), "text")
 
 
-def test_sink_is_called_if_no_row_is_in_doubt(columns: SinkColumns, given: Any) -> None:
+def test_sink_is_called_if_no_row_is_in_doubt(columns: SinkColumns, set_frame: Any) -> None:
     frame = Frame(doubtful=False)
-    given(frame)
+    set_frame(frame)
     assert columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == ["persist", "count", "put", "unpersist"]
     frame.log.clear()
-    given(Frame(doubtful=True))
+    set_frame(Frame(doubtful=True))
     assert not columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == []
 
 
-def test_all_or_nothing_sink_is_called_without_a_check(columns: SinkColumns, given: Any) -> None:
+def test_all_or_nothing_sink_is_called_without_a_check(columns: SinkColumns, set_frame: Any) -> None:
     def compute(frame: Any) -> None:
         frame.count()
 
     frame = Frame(doubtful=True)
-    given(frame)
+    set_frame(frame)
     assert not columns.write(dict, compute, all_or_nothing=True)
     assert frame.log == ["count"]
 
 
 @pytest.mark.parametrize("all_or_nothing", [True, False])
-def test_sink_error_is_not_a_doubt(columns: SinkColumns, given: Any, *, all_or_nothing: bool) -> None:
+def test_sink_error_is_not_a_doubt(columns: SinkColumns, set_frame: Any, *, all_or_nothing: bool) -> None:
     def full(_: object) -> None:
         raise OSError("no space left")
 
     frame = Frame(doubtful=False)
-    given(frame)
+    set_frame(frame)
     with pytest.raises(OSError, match="no space left"):
         columns.write(dict, full, all_or_nothing=all_or_nothing)
     assert frame.log == ([] if all_or_nothing else ["persist", "count", "unpersist"])
 
 
-def test_failed_column_batches_double_the_skipped_batches(columns: SinkColumns, given: Any) -> None:
+def test_failed_column_batches_double_the_skipped_batches(columns: SinkColumns, set_frame: Any) -> None:
     def column_attempts(batches: int) -> list[int]:
         """Return which of a number of batches took the column path."""
-        seen: list[int] = []
+        attempts: list[int] = []
         frame = Frame(doubtful=True)
-        given(frame)
+        set_frame(frame)
         for number in range(batches):
             columns.write(dict, lambda _: None, all_or_nothing=False)
             if frame.log:
-                seen.append(number)
+                attempts.append(number)
                 frame.log.clear()
-        return seen
+        return attempts
 
     assert column_attempts(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
-    given(Frame(doubtful=False))
+    set_frame(Frame(doubtful=False))
     while not columns.write(dict, lambda _: None, all_or_nothing=False):
         pass
     assert column_attempts(3) == [0, 2]
@@ -125,7 +125,7 @@ class RenamedText(StringConverter):
 
 
 @pytest.mark.parametrize(
-    ("converter", "config", "known"),
+    ("converter", "config", "expected"),
     [
         (StringConverter, {}, True),
         (StringConverter, {"converter.encoding": "ISO-8859-1"}, False),
@@ -141,17 +141,17 @@ class RenamedText(StringConverter):
     ],
 )
 def test_column_path_requires_a_declared_column_format(
-    converter: type[Converter], config: dict[str, str], *, known: bool
+    converter: type[Converter], config: dict[str, str], *, expected: bool
 ) -> None:
     plugin = converter()
     plugin.configure(config, is_key=False)
-    steps = chain_steps(Chain(), TEXT)
-    assert (SinkColumns.of(replace(steps, value=plugin), "text") is not None) is known
-    assert (SinkColumns.of(replace(steps, key=plugin), "text") is not None) is known
+    steps = chain_steps(Chain(), STRING_CONVERTER)
+    assert (SinkColumns.of(replace(steps, value=plugin), "text") is not None) is expected
+    assert (SinkColumns.of(replace(steps, key=plugin), "text") is not None) is expected
 
 
 @pytest.mark.parametrize(
-    ("headers", "known"),
+    ("headers", "expected"),
     [
         (SimpleHeaderConverter, True),
         (StringConverter, True),
@@ -162,9 +162,9 @@ def test_column_path_requires_a_declared_column_format(
     ],
 )
 def test_column_path_requires_a_header_converter_for_any_header(
-    headers: type[HeaderConverter], *, known: bool
+    headers: type[HeaderConverter], *, expected: bool
 ) -> None:
     plugin = headers()
     plugin.configure({}, is_key=False)
-    columns_ = SinkColumns.of(replace(chain_steps(Chain(), TEXT), headers=plugin), "text")
-    assert (columns_ is not None) is known
+    columns_ = SinkColumns.of(replace(chain_steps(Chain(), STRING_CONVERTER), headers=plugin), "text")
+    assert (columns_ is not None) is expected

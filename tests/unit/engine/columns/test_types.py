@@ -1,4 +1,4 @@
-"""The Arrow types that match a schema."""
+"""Tests for the Arrow types that match a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters of sinks, written with a simulated producer."""
+"""Tests for the dead letters of sinks, with a simulated producer."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def test_error_for_a_dead_letter_the_producer_rejects_contains_the_setting(
     assert "A record of 1048577 bytes for the topic 'dead' is larger than max.request.size=1048576" in (
         str(raised.value)
     )
-    more, _ = writer(monkeypatch, None, **{"producer.override.max.request.size": "2000000"})
-    more.write([letter(1_048_577)])
+    letters, _ = writer(monkeypatch, None, **{"producer.override.max.request.size": "2000000"})
+    letters.write([letter(1_048_577)])
 
 
 def test_error_for_a_dead_letter_the_brokers_reject_contains_the_topic_limit(

@@ -1,4 +1,4 @@
-"""The batch size of a producer, depending on the limits of the topics that a run writes to."""
+"""Tests for the batch size of a producer, which depends on the limits of the topics that a run writes to."""
 
 from __future__ import annotations
 

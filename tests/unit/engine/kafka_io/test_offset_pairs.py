@@ -1,4 +1,4 @@
-"""Pairs of source and target offsets: the conditions for tracking, and the format of the interceptor."""
+"""Tests for pairs of source and target offsets: the conditions for tracking, and the interceptor's format."""
 
 from __future__ import annotations
 

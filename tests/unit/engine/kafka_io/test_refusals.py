@@ -1,4 +1,4 @@
-"""The warnings of Kafka's producers, in the format of `java/Refusals.java`."""
+"""Tests for the warnings of Kafka's producers, in the format of `java/Refusals.java`."""
 
 from __future__ import annotations
 

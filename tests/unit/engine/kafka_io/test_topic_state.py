@@ -1,4 +1,4 @@
-"""The reasons why brokers reject records for a topic."""
+"""Tests for the reasons why brokers reject records for a topic."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kraal.engine.kafka_io.topic_state import describe_write_failure
 class Admin:
     """An admin client with predefined responses."""
 
-    def __init__(self, topic: Any, needed: str) -> None:
+    def __init__(self, topic: Any, min_in_sync: str) -> None:
         self.topic = topic
-        self.configs = {"min.insync.replicas": SimpleNamespace(value=needed)}
+        self.configs = {"min.insync.replicas": SimpleNamespace(value=min_in_sync)}
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         """Return the topic, or its error."""
@@ -28,15 +28,15 @@ class Admin:
 
     def describe_configs(self, resources: Sequence[Any], **_: Any) -> dict[Any, Future[Any]]:
         """Return the configs of the topic."""
-        return {each: make_future(self.configs) for each in resources}
+        return {resource: make_future(self.configs) for resource in resources}
 
 
-def make_future(answer: Any) -> Future[Any]:
+def make_future(result: Any) -> Future[Any]:
     future: Future[Any] = Future()
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
+    if isinstance(result, Exception):
+        future.set_exception(result)
     else:
-        future.set_result(answer)
+        future.set_result(result)
     return future
 
 

@@ -1,4 +1,4 @@
-"""The results of a lane, from a simulated JVM."""
+"""Tests for the results of a lane, with a simulated JVM."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
 
 def bridge(*texts: str) -> LaneBridge:
     """Return the bridge to a lane whose job has ended, with these results of its Spark task."""
-    answers = iter(texts)
+    outputs = iter(texts)
     bridge = LaneBridge.__new__(LaneBridge)
     vars(bridge).update(
-        _lane=SimpleNamespace(take=lambda _: next(answers)), _job=SimpleNamespace(isDone=lambda: True)
+        _lane=SimpleNamespace(take=lambda _: next(outputs)), _job=SimpleNamespace(isDone=lambda: True)
     )
     return bridge
 

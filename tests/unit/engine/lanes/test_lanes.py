@@ -1,4 +1,4 @@
-"""Small batches through a simulated lane."""
+"""Tests for small batches that a simulated lane sends."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Bridge:
         self.outcomes: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
         self.pushed: queue.SimpleQueue[tuple[str, Mapping[str, str], list[int]]] = queue.SimpleQueue()
         self.discarded: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.forgotten: list[str] = []
-        self.push_fails: Exception | None = None
+        self.removed: list[str] = []
+        self.push_error: Exception | None = None
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
         """Record the numbers of the batches."""
-        if self.push_fails is not None:
-            raise self.push_fails
+        if self.push_error is not None:
+            raise self.push_error
         with pa.ipc.open_stream(stream) as reader:
             numbers = list(dict.fromkeys(reader.read_all()["batch"].to_pylist()))
         self.pushed.put((producer, configs, numbers))
@@ -62,14 +62,14 @@ class Bridge:
 
     def remove_producer(self, producer: str) -> None:
         """Record the call."""
-        self.forgotten.append(producer)
+        self.removed.append(producer)
 
     def discard(self, producer: str) -> None:
         """Record the call."""
         self.discarded.put(producer)
 
 
-class Stage:
+class Bench:
     """A worker's lanes, the bridges of started lanes, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ class Stage:
         self.session = SimpleNamespace(current=object(), kill=str)
         monkeypatch.setattr(module, "LaneBridge", self._bridge)
         coalescer: Any = SimpleNamespace(put=lambda batch: self.jobs.put(batch.task.connector))
-        now: Any = SimpleNamespace(submit=lambda function: function())
+        canceller: Any = SimpleNamespace(submit=lambda function: function())
         session: Any = self.session
-        self.lanes = Lanes(session, coalescer, now, is_local=True)
+        self.lanes = Lanes(session, coalescer, canceller, is_local=True)
         self.done: queue.SimpleQueue[tuple[str, JobResult]] = queue.SimpleQueue()
 
     def _bridge(self, _: object) -> Bridge:
@@ -92,13 +92,13 @@ class Stage:
         """Start a lane, and wait until it accepts batches."""
         assert not self.lanes.accepts(1, 5)
         bridge = self.bridges.get(timeout=WAIT_S)
-        self.is_ready(bridge)
+        self.report_ready(bridge)
         return bridge
 
-    def is_ready(self, bridge: Bridge) -> None:
+    def report_ready(self, bridge: Bridge) -> None:
         """Report the start of a lane's Spark task."""
         bridge.outcomes.put(LaneResult(READY, None))
-        bridge.outcomes.put(LaneResult(999, None))  # belongs to no batch; it is read after the first result
+        bridge.outcomes.put(LaneResult(999, None))  # no batch has this number; read after the first result
         while not bridge.outcomes.empty() or not self.lanes.accepts(1, 5):
             pass
 
@@ -129,123 +129,123 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    stage = Stage(monkeypatch)
-    yield stage
-    stage.lanes.close()
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    bench = Bench(monkeypatch)
+    yield bench
+    bench.lanes.close()
 
 
-def test_job_writes_batches_until_the_lane_is_running(stage: Stage) -> None:
-    assert not stage.lanes.accepts(1, 5)
-    stage.put("a")
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
+def test_job_writes_batches_until_the_lane_is_running(bench: Bench) -> None:
+    assert not bench.lanes.accepts(1, 5)
+    bench.put("a")
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_batch_completes_with_the_result_of_the_lane(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    stage.put("a", acks="all")
+def test_batch_completes_with_the_result_of_the_lane(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    bench.put("a", acks="all")
     producer, configs, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert configs == {"acks": "all"}
-    assert stage.done.empty()
+    assert bench.done.empty()
     bridge.outcomes.put(LaneResult(number, None))
-    name, result = stage.result()
+    name, result = bench.result()
     assert name == "a"
     assert isinstance(result, BatchDone)
     assert (result.records, set(result.topics)) == (1, {"a"})
     assert producer
 
 
-def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
-    bridge = stage.start_lane()
+def test_tasks_with_the_same_configs_share_a_producer(bench: Bench) -> None:
+    bridge = bench.start_lane()
     producers = {}
     for name, acks in (("a", "all"), ("b", "1"), ("c", "all")):
-        stage.put(name, acks=acks)
+        bench.put(name, acks=acks)
         producers[name] = bridge.pushed.get(timeout=WAIT_S)[0]
     assert producers["a"] == producers["c"] != producers["b"]
 
 
-def test_producer_is_closed_when_its_last_run_has_ended(stage: Stage) -> None:
-    bridge = stage.start_lane()
+def test_producer_is_closed_when_its_last_run_has_ended(bench: Bench) -> None:
+    bridge = bench.start_lane()
 
     def write_batch(name: str, acks: str) -> str:
-        stage.put(name, acks=acks)
+        bench.put(name, acks=acks)
         producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
         bridge.outcomes.put(LaneResult(number, None))
-        stage.result()
+        bench.result()
         return producer
 
     shared, separate = write_batch("a", "all"), write_batch("b", "1")
     assert write_batch("c", "all") == shared
-    stage.lanes.release_producers("a")
-    assert bridge.forgotten == []
-    stage.lanes.release_producers("b")
-    assert bridge.forgotten == [separate]
-    stage.lanes.release_producers("c")
-    assert bridge.forgotten == [separate, shared]
+    bench.lanes.release_producers("a")
+    assert bridge.removed == []
+    bench.lanes.release_producers("b")
+    assert bridge.removed == [separate]
+    bench.lanes.release_producers("c")
+    assert bridge.removed == [separate, shared]
     assert write_batch("a", "all") not in {shared, separate}
-    stage.lanes.release_producers("never wrote")
-    assert len(bridge.forgotten) == 2
+    bench.lanes.release_producers("never wrote")
+    assert len(bridge.removed) == 2
 
 
-def test_busy_lane_hands_over_batches_together(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    bridge = stage.start_lane()
+def test_busy_lane_pushes_batches_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = bench.start_lane()
     slept: queue.SimpleQueue[float] = queue.SimpleQueue()
-    go_on = threading.Event()
+    resume = threading.Event()
 
     def sleep(seconds: float) -> None:
         slept.put(seconds)
-        assert go_on.wait(WAIT_S)
+        assert resume.wait(WAIT_S)
 
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 100.0, sleep=sleep))
-    stage.put("a")
+    bench.put("a")
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 1
-    stage.put("b")
+    bench.put("b")
     assert slept.get(timeout=WAIT_S) == pytest.approx(module.LINGER_S)
-    stage.put("c")
-    go_on.set()
+    bench.put("c")
+    resume.set()
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 2
 
 
-def test_batch_that_fails_in_the_lane_is_repeated_by_a_job(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    stage.put("a")
+def test_batch_that_fails_in_the_lane_is_repeated_by_a_job(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    bench.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, "RecordTooLargeException"))
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
-    assert stage.done.empty()
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
+    assert bench.done.empty()
 
 
-def test_batch_that_cannot_be_handed_over_is_repeated_by_a_job(stage: Stage) -> None:
-    stage.start_lane().push_fails = ValueError("no")
-    stage.put("a")
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
+def test_batch_that_cannot_be_pushed_is_repeated_by_a_job(bench: Bench) -> None:
+    bench.start_lane().push_error = ValueError("no")
+    bench.put("a")
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_cancelling_a_sent_batch_discards_its_producer(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    batch = stage.put("a")
+def test_cancelling_a_sent_batch_discards_its_producer(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    batch = bench.put("a")
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
-    assert stage.lanes.cancel(batch)
+    assert bench.lanes.cancel(batch)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
-    assert stage.result() == ("a", None)
-    assert stage.jobs.empty()
+    assert bench.result() == ("a", None)
+    assert bench.jobs.empty()
 
 
-def test_cancelling_a_batch_during_its_hand_over_discards_its_producer(
-    stage: Stage,
+def test_cancelling_a_batch_during_its_push_discards_its_producer(
+    bench: Bench,
 ) -> None:
-    bridge = stage.start_lane()
-    stage.put("a", batch_class=LateCancelledBatch)
+    bridge = bench.start_lane()
+    bench.put("a", batch_class=LateCancelledBatch)
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "the records were discarded"))
-    assert stage.result() == ("a", None)
-    assert stage.jobs.empty()
+    assert bench.result() == ("a", None)
+    assert bench.jobs.empty()
 
 
-def test_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stage) -> None:
-    bridge = stage.start_lane()
+def test_failed_push_ends_the_lane_and_jobs_write_its_batches(bench: Bench) -> None:
+    bridge = bench.start_lane()
 
     class Broken(PendingBatch):
         """A batch whose submission to the lane fails."""
@@ -256,79 +256,79 @@ def test_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stage)
                 raise ValueError("no configs")
             return super().__getattribute__(name)
 
-    stage.put("a", batch_class=Broken)
+    bench.put("a", batch_class=Broken)
     assert bridge.discarded.get(timeout=WAIT_S) == "all"
     bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_completed_or_unknown_batch_cannot_be_cancelled(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    batch = stage.put("a")
+def test_completed_or_unknown_batch_cannot_be_cancelled(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    batch = bench.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, None))
-    stage.result()
-    assert not stage.lanes.cancel(batch)
+    bench.result()
+    assert not bench.lanes.cancel(batch)
     assert bridge.discarded.empty()
 
 
-def test_dead_jvm_fails_the_sent_batches(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    stage.put("a")
+def test_dead_jvm_fails_the_sent_batches(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    bench.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     gone = ConnectionResetError("Answer from Java side is empty")
     bridge.outcomes.put(gone)
-    assert stage.result() == ("a", gone)
+    assert bench.result() == ("a", gone)
 
 
-def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    stage.put("a")
+def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    bench.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.outcomes.put(ValueError("not a number"))
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
     assert bridge.discarded.get_nowait() == "all"
 
 
 def test_jobs_write_the_batches_of_an_ended_lane_that_restarts_after_a_delay(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stage.lanes.down() is None, "no lane was requested"
-    bridge = stage.start_lane()
-    assert stage.lanes.down() is None
-    stage.put("a")
+    assert bench.lanes.down() is None, "no lane was requested"
+    bridge = bench.start_lane()
+    assert bench.lanes.down() is None
+    bench.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
-    assert stage.jobs.get(timeout=WAIT_S) == "a"
-    down = stage.lanes.down()
+    assert bench.jobs.get(timeout=WAIT_S) == "a"
+    down = bench.lanes.down()
     assert down is not None
     assert (down.name, down.why) == ("lane", "its Spark task has ended")
-    stage.put("b")
-    assert stage.jobs.get(timeout=WAIT_S) == "b"
-    assert not stage.lanes.accepts(1, 5)
-    assert stage.bridges.empty()
+    bench.put("b")
+    assert bench.jobs.get(timeout=WAIT_S) == "b"
+    assert not bench.lanes.accepts(1, 5)
+    assert bench.bridges.empty()
     monkeypatch.setattr(module, "RESTART_DELAY_S", 0.0)
-    stage.start_lane()
-    assert stage.lanes.down() is None
+    bench.start_lane()
+    assert bench.lanes.down() is None
 
 
-def test_new_spark_session_starts_a_new_lane_at_once(stage: Stage) -> None:
-    bridge = stage.start_lane()
-    stage.session.current = object()
+def test_new_spark_session_starts_a_new_lane_at_once(bench: Bench) -> None:
+    bridge = bench.start_lane()
+    bench.session.current = object()
     bridge.outcomes.put(ConnectionResetError("gone"))
-    stage.start_lane()
+    bench.start_lane()
 
 
-def test_lane_rejects_large_batches_and_requires_a_session(stage: Stage) -> None:
-    stage.start_lane()
-    assert not stage.lanes.accepts(1001, 5)
-    stage.session.current = None
-    assert not stage.lanes.accepts(1, 5)
+def test_lane_rejects_large_batches_and_requires_a_session(bench: Bench) -> None:
+    bench.start_lane()
+    assert not bench.lanes.accepts(1001, 5)
+    bench.session.current = None
+    assert not bench.lanes.accepts(1, 5)
 
 
 def test_lane_rejects_batches_while_too_many_bytes_are_waiting(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.start_lane()
+    bench.start_lane()
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", -1)
-    assert not stage.lanes.accepts(1, 5)
+    assert not bench.lanes.accepts(1, 5)

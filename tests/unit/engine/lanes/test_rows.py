@@ -1,4 +1,4 @@
-"""The small batches that a lane accepts, and the rows that are handed over."""
+"""Tests for the small batches that a lane accepts, and for the rows that are pushed to it."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_records_with_unconverted_bytes_are_plain(
 @pytest.mark.parametrize(
     ("table", "value", "schema"),
     [
-        pytest.param(TEXTS, configured(JsonConverter()), STRING, id="a converter that writes"),
-        pytest.param(TEXTS, configured(ByteArrayConverter()), STRING, id="text as bytes, which is an error"),
+        pytest.param(TEXTS, configured(JsonConverter()), STRING, id="converter that changes values"),
+        pytest.param(TEXTS, configured(ByteArrayConverter()), STRING, id="text for a bytes converter"),
         pytest.param(
             pa.table({"value": [1]}), configured(StringConverter()), Schema(type=Type.INT64), id="a number"
         ),
@@ -73,11 +73,12 @@ def test_records_with_unconverted_bytes_are_plain(
             TEXTS, configured(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
         ),
         pytest.param(TEXTS, configured(StringConverter()), None, id="a value without a schema"),
+        pytest.param(TEXTS, configured(PrefixingConverter()), STRING, id="subclass with another format"),
         pytest.param(
-            TEXTS, configured(PrefixingConverter()), STRING, id="a subclass that writes something else"
-        ),
-        pytest.param(
-            TEXTS.append_column("timestamp", [[1]]), configured(StringConverter()), STRING, id="a time"
+            TEXTS.append_column("timestamp", [[1]]),
+            configured(StringConverter()),
+            STRING,
+            id="timestamp column",
         ),
     ],
 )
@@ -86,12 +87,12 @@ def test_other_records_are_not_plain(table: pa.Table, value: Converter, schema: 
 
 
 def test_output_of_a_pass_is_plain_and_column_transforms_are_not() -> None:
-    passed = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
-    assert is_plain(TEXTS, passed)
-    transformed = WritePlan(
+    pass_plan = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
+    assert is_plain(TEXTS, pass_plan)
+    transform_plan = WritePlan(
         converters=None, options={}, key_schema=None, value_schema=None, transforms=cast("Any", object())
     )
-    assert not is_plain(TEXTS, transformed)
+    assert not is_plain(TEXTS, transform_plan)
 
 
 def test_batch_with_many_records_or_bytes_is_not_small() -> None:

@@ -1,4 +1,4 @@
-"""Small batches through producers in the worker, with a simulated producer."""
+"""Tests for small batches that producers in the worker send, with a simulated producer."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class FakeProducer:
         self._waiting: list[Report] = []
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
-    def produce(self, topic: str, value: bytes | None, *, on_delivery: Report, **rest: Any) -> None:
+    def produce(self, topic: str, value: bytes | None, *, on_delivery: Report, **options: Any) -> None:
         """Queue a record."""
         if len(self.records) >= self.refuses_after:
             raise BufferError
-        self.records.append((topic, value, rest))
+        self.records.append((topic, value, options))
         self._waiting.append(on_delivery)
 
     def deliver(self, error: KafkaError | None = None) -> None:
@@ -72,19 +72,19 @@ class FakeProducer:
         return 1
 
 
-class Stage:
+class Bench:
     """The producers of a worker, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made: list[FakeProducer] = []
+        self.clients: list[FakeProducer] = []
         self.jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.done: queue.SimpleQueue[tuple[str, JobResult]] = queue.SimpleQueue()
         monkeypatch.setattr(module, "Producer", self._producer)
         self.producers = WorkerProducers(lambda batch: self.jobs.put(batch.task.connector), is_local=True)
 
     def _producer(self, settings: dict[str, str]) -> FakeProducer:
-        self.made.append(FakeProducer(settings))
-        return self.made[-1]
+        self.clients.append(FakeProducer(settings))
+        return self.clients[-1]
 
     def batch(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:
         """Return a batch of a connector's first task."""
@@ -111,16 +111,16 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    stage = Stage(monkeypatch)
-    yield stage
-    stage.producers.close()
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    bench = Bench(monkeypatch)
+    yield bench
+    bench.producers.close()
     for thread in threading.enumerate():
         if thread.name == "kraal-worker-producer":
             thread.join(WAIT_S)
 
 
-def test_batch_completes_when_all_its_records_are_acknowledged(stage: Stage) -> None:
+def test_batch_completes_when_all_its_records_are_acknowledged(bench: Bench) -> None:
     table = pa.table(
         {
             "value": ["a", None],
@@ -129,116 +129,116 @@ def test_batch_completes_when_all_its_records_are_acknowledged(stage: Stage) -> 
             "partition": pa.array([None, 3], pa.int32()),
         }
     )
-    stage.put(table=table, acks="all")
-    [producer] = stage.made
+    bench.put(table=table, acks="all")
+    [producer] = bench.clients
     assert producer.settings == {"acks": "all"}
     assert producer.records == [
         ("t", b"a", {"headers": [("h", b"1")]}),
         ("t", None, {"key": b"k", "partition": 3}),
     ]
-    assert stage.done.empty()
+    assert bench.done.empty()
     producer.deliver()
-    _, result = stage.result()
+    _, result = bench.result()
     assert isinstance(result, BatchDone)
     assert result.records == 2
     assert set(result.topics) == {"t"}
 
 
-def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(stage: Stage) -> None:
+def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(bench: Bench) -> None:
     for name in ("c", "d"):
-        stage.put(name, acks="all")
-    stage.put("e", acks="1")
-    assert [each.settings for each in stage.made] == [{"acks": "all"}, {"acks": "1"}]
-    for producer in stage.made:
+        bench.put(name, acks="all")
+    bench.put("e", acks="1")
+    assert [each.settings for each in bench.clients] == [{"acks": "all"}, {"acks": "1"}]
+    for producer in bench.clients:
         producer.deliver()
-    assert {stage.result()[0] for _ in range(3)} == {"c", "d", "e"}
-    stage.producers.release_producers("c")
-    stage.put("d", acks="all")
-    assert len(stage.made) == 2
-    stage.made[0].deliver()
-    stage.result()
-    stage.producers.release_producers("d")
-    stage.put("d", acks="all")
-    assert len(stage.made) == 3
-    stage.made[2].deliver()
-    stage.result()
+    assert {bench.result()[0] for _ in range(3)} == {"c", "d", "e"}
+    bench.producers.release_producers("c")
+    bench.put("d", acks="all")
+    assert len(bench.clients) == 2
+    bench.clients[0].deliver()
+    bench.result()
+    bench.producers.release_producers("d")
+    bench.put("d", acks="all")
+    assert len(bench.clients) == 3
+    bench.clients[2].deliver()
+    bench.result()
 
 
-def test_batch_with_a_failed_record_is_repeated_by_a_job(stage: Stage) -> None:
-    stage.put()
-    stage.made[0].deliver(TIMED_OUT)
-    assert stage.jobs.get(timeout=WAIT_S) == "c"
-    assert stage.done.empty()
+def test_batch_with_a_failed_record_is_repeated_by_a_job(bench: Bench) -> None:
+    bench.put()
+    bench.clients[0].deliver(TIMED_OUT)
+    assert bench.jobs.get(timeout=WAIT_S) == "c"
+    assert bench.done.empty()
 
 
-def test_fatal_error_replaces_the_producer(stage: Stage) -> None:
-    stage.put()
-    stage.made[0].deliver(FATAL)
-    assert stage.jobs.get(timeout=WAIT_S) == "c"
-    stage.put("d")
-    first, second = stage.made
+def test_fatal_error_replaces_the_producer(bench: Bench) -> None:
+    bench.put()
+    bench.clients[0].deliver(FATAL)
+    assert bench.jobs.get(timeout=WAIT_S) == "c"
+    bench.put("d")
+    first, second = bench.clients
     assert len(first.records) == len(second.records) == 2
     second.deliver()
-    assert stage.result()[0] == "d"
+    assert bench.result()[0] == "d"
 
 
-def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(stage: Stage) -> None:
-    stage.put("first")
-    stage.made[0].refuses_after = 3
-    stage.put("second")
-    assert stage.jobs.empty()
-    stage.made[0].deliver()
-    assert stage.result()[0] == "first"
-    assert stage.jobs.get(timeout=WAIT_S) == "second"
+def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(bench: Bench) -> None:
+    bench.put("first")
+    bench.clients[0].refuses_after = 3
+    bench.put("second")
+    assert bench.jobs.empty()
+    bench.clients[0].deliver()
+    assert bench.result()[0] == "first"
+    assert bench.jobs.get(timeout=WAIT_S) == "second"
 
 
-def test_job_writes_header_names_that_librdkafka_would_truncate(stage: Stage) -> None:
-    stage.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
-    assert stage.jobs.get(timeout=WAIT_S) == "c"
-    assert not stage.made[0].records
+def test_job_writes_header_names_that_librdkafka_would_truncate(bench: Bench) -> None:
+    bench.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
+    assert bench.jobs.get(timeout=WAIT_S) == "c"
+    assert not bench.clients[0].records
 
 
-def test_job_writes_batches_with_settings_that_librdkafka_rejects(stage: Stage) -> None:
-    stage.put(unknown="1")
-    assert stage.jobs.get(timeout=WAIT_S) == "c"
+def test_job_writes_batches_with_settings_that_librdkafka_rejects(bench: Bench) -> None:
+    bench.put(unknown="1")
+    assert bench.jobs.get(timeout=WAIT_S) == "c"
 
 
-def test_cancelled_batch_has_no_result_and_others_are_sent_again(stage: Stage) -> None:
-    batch = stage.put("cancelled")
-    stage.put("other")
-    assert stage.producers.cancel(batch)
-    assert stage.result() == ("cancelled", None)
-    assert not stage.producers.cancel(batch)
-    while len(stage.made) < 2:
+def test_cancelled_batch_has_no_result_and_others_are_sent_again(bench: Bench) -> None:
+    batch = bench.put("cancelled")
+    bench.put("other")
+    assert bench.producers.cancel(batch)
+    assert bench.result() == ("cancelled", None)
+    assert not bench.producers.cancel(batch)
+    while len(bench.clients) < 2:
         threading.Event().wait(0.001)
-    while len(stage.made[1].records) < 2:
+    while len(bench.clients[1].records) < 2:
         threading.Event().wait(0.001)
-    stage.made[1].deliver()
-    name, result = stage.result()
+    bench.clients[1].deliver()
+    name, result = bench.result()
     assert (name, type(result)) == ("other", BatchDone)
 
 
-def test_full_queue_rejects_batches(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_queue_rejects_batches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", 15)
-    assert stage.producers.accepts(2, 10)
+    assert bench.producers.accepts(2, 10)
     for _ in range(2):
-        stage.put()
-    assert not stage.producers.accepts(1, 1)
-    stage.made[0].deliver()
-    stage.result()
-    stage.result()
-    assert stage.producers.accepts(1, 1)
-    assert not stage.producers.accepts(1001, 10)
+        bench.put()
+    assert not bench.producers.accepts(1, 1)
+    bench.clients[0].deliver()
+    bench.result()
+    bench.result()
+    assert bench.producers.accepts(1, 1)
+    assert not bench.producers.accepts(1001, 10)
 
 
 def test_executors_of_a_spark_cluster_write_all_batches() -> None:
     assert not WorkerProducers(lambda _: None, is_local=False).accepts(1, 1)
 
 
-def test_closed_producers_reject_batches_and_jobs_repeat_pending_ones(stage: Stage) -> None:
-    stage.put("under-way")
-    stage.producers.close()
-    assert stage.jobs.get(timeout=WAIT_S) == "under-way"
-    assert not stage.producers.accepts(1, 1)
-    stage.put("late")
-    assert stage.jobs.get(timeout=WAIT_S) == "late"
+def test_closed_producers_reject_batches_and_jobs_repeat_pending_ones(bench: Bench) -> None:
+    bench.put("under-way")
+    bench.producers.close()
+    assert bench.jobs.get(timeout=WAIT_S) == "under-way"
+    assert not bench.producers.accepts(1, 1)
+    bench.put("late")
+    assert bench.jobs.get(timeout=WAIT_S) == "late"

@@ -1,4 +1,4 @@
-"""Errors that sinks report for single records (KIP-610), without Spark. Mirrors WorkerErrantRecordReporterTest."""
+"""Tests for record errors that sinks report (KIP-610), without Spark. Mirrors WorkerErrantRecordReporterTest."""
 
 from __future__ import annotations
 
@@ -21,48 +21,50 @@ from tests.fakes.spark.passes import ALL, KAFKA, kafka_row
 TASK = TaskId(ConnectorName("con"), 3)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 RANGES = {T0: (10, 20), T1: (0, 5), U0: (15, 30)}
-WRONG = ValueError("it is wrong")
+ERROR = ValueError("it is wrong")
 
 
-def kafka(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+def kafka(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
     """Return the records at these offsets, and adjacent ones."""
-    around = range(offsets[0] - 1, offsets[-1] + 2)
-    more = {"topic": place.topic, "partition": place.partition}
-    return pa.Table.from_pylist([kafka_row(f"v{n}".encode(), n, **more) for n in around], KAFKA)
+    adjacent_offsets = range(offsets[0] - 1, offsets[-1] + 2)
+    coordinates = {"topic": topic_partition.topic, "partition": topic_partition.partition}
+    return pa.Table.from_pylist(
+        [kafka_row(f"v{n}".encode(), n, **coordinates) for n in adjacent_offsets], KAFKA
+    )
 
 
 class DeadLetters:
     """Collects dead letters."""
 
     def __init__(self) -> None:
-        self.pieces: list[list[tuple[RawRecord, Fault]]] = []
+        self.batches: list[list[tuple[RawRecord, Fault]]] = []
 
-    def __call__(self, found: Iterable[tuple[RawRecord, Fault]]) -> None:
-        self.pieces.append(list(found))
+    def __call__(self, records: Iterable[tuple[RawRecord, Fault]]) -> None:
+        self.batches.append(list(records))
 
 
 @pytest.mark.parametrize(
-    ("place", "offset", "expected"),
+    ("topic_partition", "offset", "expected"),
     [
-        pytest.param(T0, 10, T0, id="as it was read"),
-        pytest.param(T0, 17, T0, id="as it was read, though another topic has that offset too"),
-        pytest.param(TopicPartition("renamed", 1), 4, T1, id="a transform changed the topic"),
+        pytest.param(T0, 10, T0, id="original topic"),
+        pytest.param(T0, 17, T0, id="original topic, offset also in another topic"),
+        pytest.param(TopicPartition("renamed", 1), 4, T1, id="renamed topic, partition of one topic"),
         pytest.param(
             TopicPartition("renamed", 0),
             25,
             U0,
-            id="and one alone has that offset",
+            id="renamed topic, offset of one topic",
         ),
     ],
 )
 def test_source_partition_of_a_reported_record_is_found(
-    place: TopicPartition, offset: int, expected: TopicPartition
+    topic_partition: TopicPartition, offset: int, expected: TopicPartition
 ) -> None:
-    assert find_source_partition(place, offset, RANGES) == expected
+    assert find_source_partition(topic_partition, offset, RANGES) == expected
 
 
 @pytest.mark.parametrize(
-    ("place", "offset", "said"),
+    ("topic_partition", "offset", "message"),
     [
         (T0, 9, "t-0@9 was reported but does not belong to this batch"),
         (TopicPartition("t", 2), 0, "t-2@0 was reported but does not belong to this batch"),
@@ -74,22 +76,24 @@ def test_source_partition_of_a_reported_record_is_found(
     ],
 )
 def test_report_that_matches_no_record_or_several_is_rejected(
-    place: TopicPartition, offset: int, said: str
+    topic_partition: TopicPartition, offset: int, message: str
 ) -> None:
     with pytest.raises(ValueError, match="was reported") as raised:
-        Reports(RANGES, ALL).report(place, offset, WRONG)
-    assert str(raised.value) == said
+        Reports(RANGES, ALL).report(topic_partition, offset, ERROR)
+    assert str(raised.value) == message
 
 
 def test_tolerated_reports_become_dead_letters_in_order_and_count_once() -> None:
     reports, dead = Reports(RANGES, ALL), DeadLetters()
     batch = SinkBatch(frame=None, ranges=RANGES, reporter=reports.report)  # type: ignore[arg-type]
-    for place, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
-        batch.report(place, offset, WRONG)
+    for topic_partition, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
+        batch.report(topic_partition, offset, ERROR)
     counts = handle_reports(TASK, reports, kafka, dead)
-    letters = [(f.topic, f.partition, f.offset, raw.value) for piece in dead.pieces for raw, f in piece]
+    letters = [
+        (f.topic, f.partition, f.offset, raw.value) for dead_batch in dead.batches for raw, f in dead_batch
+    ]
     assert letters == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
-    fault = dead.pieces[0][0][1]
+    fault = dead.batches[0][0][1]
     assert (fault.stage, fault.class_name) == ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
     assert (fault.exception, fault.message) == ("builtins.ValueError", "it is wrong")
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (3, 3, 3, 3)
@@ -106,34 +110,34 @@ def test_batch_without_reports_is_not_read_again() -> None:
 def test_many_reported_records_are_read_in_several_parts() -> None:
     dead, reports = DeadLetters(), Reports({T0: (1, 5000)}, ALL)
     for offset in range(1, MAX_RECORDS_PER_READ + 11):
-        reports.report(T0, offset, WRONG)
+        reports.report(T0, offset, ERROR)
     assert handle_reports(TASK, reports, kafka, dead).dead_letters == MAX_RECORDS_PER_READ + 10
-    assert [len(piece) for piece in dead.pieces] == [MAX_RECORDS_PER_READ, 10]
+    assert [len(dead_batch) for dead_batch in dead.batches] == [MAX_RECORDS_PER_READ, 10]
 
 
 def test_first_report_fails_the_task_without_tolerance() -> None:
     reports, dead = Reports(RANGES, Tolerance()), DeadLetters()
     for offset in (12, 11):
         with pytest.raises(ToleranceExceeded):
-            reports.report(T0, offset, WRONG)
+            reports.report(T0, offset, ERROR)
     with pytest.raises(ToleranceExceeded) as raised:
         handle_reports(TASK, reports, kafka, dead)
     assert (raised.value.fault.offset, raised.value.counts.errors, raised.value.counts.skipped) == (12, 1, 0)
-    assert [raw.offset for piece in dead.pieces for raw, _ in piece] == [12], (
+    assert [raw.offset for dead_batch in dead.batches for raw, _ in dead_batch] == [12], (
         "the dead letter of the first record is written"
     )
 
 
 def test_missing_reported_record_is_a_retriable_error() -> None:
     reports = Reports(RANGES, ALL)
-    reports.report(T0, 12, WRONG)
+    reports.report(T0, 12, ERROR)
     with pytest.raises(RetriableError, match="t-0@12 was reported by the sink but no longer exists in Kafka"):
-        handle_reports(TASK, reports, lambda place, _: kafka(place, [15]), DeadLetters())
+        handle_reports(TASK, reports, lambda topic_partition, _: kafka(topic_partition, [15]), DeadLetters())
 
 
 def test_log_contains_the_record_if_enabled(caplog: pytest.LogCaptureFixture) -> None:
     reports = Reports(RANGES, Tolerance(all=True, logs=True, shows_records=True))
-    reports.report(T0, 12, WRONG)
+    reports.report(T0, 12, ERROR)
     counts = handle_reports(TASK, reports, kafka, None)
     assert (counts.logged, counts.dead_letters) == (1, 0)
     line = (
@@ -147,10 +151,10 @@ def test_report_after_the_end_of_its_batch_raises_an_error() -> None:
     reports = Reports(RANGES, ALL)
     handle_reports(TASK, reports, kafka, None)
     with pytest.raises(RuntimeError, match="t-0@12 was reported after its batch had ended"):
-        reports.report(T0, 12, WRONG)
+        reports.report(T0, 12, ERROR)
 
 
 def test_report_without_a_runtime_raises_a_clear_error() -> None:
     batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="no error reporter is set for this batch"):
-        batch.report(T0, 12, WRONG)
+        batch.report(T0, 12, ERROR)

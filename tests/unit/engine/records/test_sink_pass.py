@@ -1,4 +1,4 @@
-"""A sink's records through converters and transforms, without Spark. Mirrors ErrorHandlingTaskTest."""
+"""Tests for passes over a sink's records, without Spark. Mirrors ErrorHandlingTaskTest."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TOLERANT = replace(PASS, steps=steps(ALL), writes_dead_letters=True)
 
 def test_bad_record_becomes_a_dead_letter_with_its_original_bytes() -> None:
     headers = [{"key": "h", "value": b"7"}]
-    bad = kafka_row(b"bad \xc3\xa4", 1, key=b"\x00k", headers=headers)
-    rows, faults, summary = sink([kafka_row(b"a", 0), bad, kafka_row(None, 2)], TOLERANT)
+    bad_row = kafka_row(b"bad \xc3\xa4", 1, key=b"\x00k", headers=headers)
+    rows, faults, summary = sink([kafka_row(b"a", 0), bad_row, kafka_row(None, 2)], TOLERANT)
     assert [(r["offset"], r["value"]) for r in rows if r["note"] is None] == [(0, b"A"), (2, b"NONE")]
     (letter,) = [row for row in rows if row["note"] is not None]
     assert (letter["key"], letter["value"], letter["headers"]) == (b"\x00k", "bad ä".encode(), headers)
@@ -52,7 +52,7 @@ def test_dead_letter_headers_equal_those_of_connect() -> None:
     _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT)
     original = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
     assert dead_letter_headers(original, faults[0], "con", 2, with_context=False) == original[:1], (
-        "a forged one is dropped"
+        "the forged header is dropped"
     )
     first, *pairs = dead_letter_headers(original, faults[0], "con", 2, with_context=True)
     assert first == original[0]
@@ -78,8 +78,8 @@ def test_topics_count_by_original_name_once_a_record_is_decoded() -> None:
 
 
 def test_fault_names_the_failed_transform_and_the_topic_counts() -> None:
-    one = replace(TOLERANT, steps=replace(steps(ALL), value=Lenient()))
-    _, faults, summary = sink([kafka_row(b"bad luck", 0)], one)
+    sink_pass = replace(TOLERANT, steps=replace(steps(ALL), value=Lenient()))
+    _, faults, summary = sink([kafka_row(b"bad luck", 0)], sink_pass)
     assert (faults[0].stage, faults[0].class_name) == ("TRANSFORMATION", MOODY)
     assert summary.topics == {"t"}
 
@@ -107,8 +107,8 @@ def test_record_that_fails_the_task_becomes_a_dead_letter() -> None:
 
 
 def test_log_message_equals_that_of_connect() -> None:
-    one = replace(PASS, steps=steps(Tolerance(all=True, logs=True)))
-    _, _, summary = sink([kafka_row(b"bad", 1)], one)
+    sink_pass = replace(PASS, steps=steps(Tolerance(all=True, logs=True)))
+    _, _, summary = sink([kafka_row(b"bad", 1)], sink_pass)
     fault = summary.faults[0]
     start = "Error encountered in task con-0. Executing stage 'VALUE_CONVERTER' with class 'V'"
     assert format_log_message(fault, "con-0", shows_record=False) == f"{start}."

@@ -1,4 +1,4 @@
-"""A source's records through transforms and converters, without Spark. Mirrors AbstractWorkerSourceTaskTest."""
+"""Tests for passes over a source's records, without Spark. Mirrors AbstractWorkerSourceTaskTest."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ from tests.fakes.values.transforms import MOODY
 DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
-def make_source_pass(tolerance: Tolerance | None = None, dead: DeadTopic | None = None) -> SourcePass:
+def make_source_pass(tolerance: Tolerance | None = None, dead_topic: DeadTopic | None = None) -> SourcePass:
     return SourcePass(
-        steps=steps(tolerance), topic="t", value_schema=STRING, dead=dead, timestamp_ms=5, wait=no_wait
+        steps=steps(tolerance),
+        topic="t",
+        value_schema=STRING,
+        dead_topic=dead_topic,
+        timestamp_ms=5,
+        wait=no_wait,
     )
 
 
@@ -57,8 +62,8 @@ def test_bad_record_is_skipped_if_errors_are_tolerated() -> None:
 
 
 def test_dead_letter_contains_the_original_record_and_the_error() -> None:
-    forged = {"key": "__connect.errors.topic", "value": b"connect-configs"}
-    headers = pa.array([[{"key": "own", "value": b"\x00"}, forged]], HEADERS)
+    forged_header = {"key": "__connect.errors.topic", "value": b"connect-configs"}
+    headers = pa.array([[{"key": "own", "value": b"\x00"}, forged_header]], HEADERS)
     rows, summary = source(["bad one"], make_source_pass(ALL, DEAD), headers=headers, key=pa.array(["k"]))
     assert (summary.written, summary.topics, summary.counts.dead_letters) == (0, frozenset(), 1)
     letter = rows[0]
@@ -90,18 +95,18 @@ def test_only_headers_set_by_transforms_are_converted() -> None:
 
 
 NUL_NAMES = pa.array([None, [{"key": "a\0b", "value": b"1"}], [{"key": "c", "value": None}]], HEADERS)
-NUL_REFUSED = (
+NUL_ERROR = (
     "The header name 'a\\x00b' of a record for the topic t contains NUL, which cannot be written with exactly-once"
     " support; use a name without it"
 )
 
 
 def test_header_name_with_nul_fails_its_record_if_librdkafka_writes() -> None:
-    refusing = replace(make_source_pass(), refuses_nul=True)
-    rows, summary = source(["a", "b", "c"], refusing, headers=NUL_NAMES)
+    strict_pass = replace(make_source_pass(), refuses_nul=True)
+    rows, summary = source(["a", "b", "c"], strict_pass, headers=NUL_NAMES)
     fatal = summary.fatal
     assert fatal is not None
-    assert (fatal.stage, fatal.class_name, fatal.message) == ("HEADER_CONVERTER", "H", NUL_REFUSED)
+    assert (fatal.stage, fatal.class_name, fatal.message) == ("HEADER_CONVERTER", "H", NUL_ERROR)
     assert [row["value"] for row in rows] == [b"A"]
     rows, summary = source(
         ["a", "b", "c"], replace(make_source_pass(ALL), refuses_nul=True), headers=NUL_NAMES
@@ -126,25 +131,27 @@ def test_header_name_with_nul_is_unchanged_if_the_java_client_writes() -> None:
 
 
 def test_retriable_error_is_retried_within_the_timeout(tmp_path: Path) -> None:
-    patient = Tolerance(retry_timeout_ms=10_000)
-    rows, summary = source([f"busy 2 {tmp_path / 'seen'}"], make_source_pass(patient))
+    tolerance = Tolerance(retry_timeout_ms=10_000)
+    rows, summary = source([f"busy 2 {tmp_path / 'seen'}"], make_source_pass(tolerance))
     assert len(rows) == 1
     # The first attempt for the whole batch does not count.
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("tolerates", [True, False])
-def test_retriable_error_counts_as_failure_after_the_timeout(tmp_path: Path, *, tolerates: bool) -> None:
-    rows, summary = source([f"busy 9 {tmp_path / 'seen'}"], make_source_pass(Tolerance(all=tolerates)))
+@pytest.mark.parametrize("tolerates_errors", [True, False])
+def test_retriable_error_counts_as_failure_after_the_timeout(
+    tmp_path: Path, *, tolerates_errors: bool
+) -> None:
+    rows, summary = source([f"busy 9 {tmp_path / 'seen'}"], make_source_pass(Tolerance(all=tolerates_errors)))
     assert rows == []
-    assert (summary.fatal is None) is tolerates
+    assert (summary.fatal is None) is tolerates_errors
     assert summary.counts.errors == 1
 
 
 def test_record_without_a_topic_raises_an_error() -> None:
-    one = SourcePass(steps=steps(moody=False), topic=None, value_schema=STRING)
+    source_pass = SourcePass(steps=steps(moody=False), topic=None, value_schema=STRING)
     with pytest.raises(ValueError, match=r"^Topic cannot be null\.$"):
-        source(["a"], one, topic=pa.array([None], pa.string()))
+        source(["a"], source_pass, topic=pa.array([None], pa.string()))
 
 
 def test_invalid_utf8_becomes_the_replacement_character() -> None:
@@ -163,7 +170,7 @@ def test_log_contains_the_record_as_java_prints_it() -> None:
     assert summary.counts.logged == 1
 
 
-ASKED: list[set[str]] = []
+ENSURED_TOPICS: list[set[str]] = []
 """The topics that passes have ensured; global, because passes are pickled."""
 
 
@@ -177,7 +184,7 @@ class Topics:
         """Return the function that a pass calls."""
 
         def ensure(names: Iterable[str]) -> None:
-            ASKED.append(set(names))
+            ENSURED_TOPICS.append(set(names))
             if "missing" in names:
                 raise self.error
 
@@ -185,19 +192,21 @@ class Topics:
 
 
 def test_topics_are_ensured_after_transforms_and_not_for_dead_letters() -> None:
-    ASKED.clear()
+    ENSURED_TOPICS.clear()
     rows, summary = source(
         ["a", "bad one", "route u"], replace(make_source_pass(ALL, DEAD), gate=Topics(TopicFailed("no")))
     )
-    assert [{"t", "u"}] == ASKED
+    assert [{"t", "u"}] == ENSURED_TOPICS
     assert [row["topic"] for row in rows] == ["t", "dead", "u"]
     assert summary.topic_error is None
 
 
-@pytest.mark.parametrize(("error", "passes"), [(TopicFailed("no"), False), (RetriableError("no"), True)])
-def test_missing_topic_stops_the_pass(error: Exception, *, passes: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "is_retriable"), [(TopicFailed("no"), False), (RetriableError("no"), True)]
+)
+def test_missing_topic_stops_the_pass(error: Exception, *, is_retriable: bool) -> None:
     rows, summary = source(["a", "route missing", "b"], replace(make_source_pass(), gate=Topics(error)))
     assert rows == []
-    assert (summary.written, summary.topic_error) == (0, TopicError("no", passes))
+    assert (summary.written, summary.topic_error) == (0, TopicError("no", is_retriable))
     with pytest.raises(type(error), match="no"):
         raise_topic_error(summary.topic_error)

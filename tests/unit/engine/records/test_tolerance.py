@@ -1,4 +1,4 @@
-"""The error settings of a connector. Mirrors RetryWithToleranceOperatorTest."""
+"""Tests for the error settings of a connector. Mirrors RetryWithToleranceOperatorTest."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_all_tolerance_settings_are_parsed() -> None:
         "errors.log.enable": "true",
         "errors.log.include.messages": "true",
     }
-    read = read_tolerance(config)
-    assert read == Tolerance(
+    tolerance = read_tolerance(config)
+    assert tolerance == Tolerance(
         all=True, retry_timeout_ms=-1, retry_delay_max_ms=7, logs=True, shows_records=True
     )
-    assert not read.is_default
+    assert not tolerance.is_default
 
 
 def test_unknown_tolerance_is_rejected_with_the_allowed_values() -> None:
@@ -38,10 +38,10 @@ def test_unknown_tolerance_is_rejected_with_the_allowed_values() -> None:
     [
         pytest.param(1, 60_000, 1e9, 300, id="first"),
         pytest.param(3, 60_000, 1e9, 1200, id="doubled twice"),
-        pytest.param(3, 1000, 1e9, 250, id="over the limit: drawn below it"),
+        pytest.param(3, 1000, 1e9, 250, id="random value below the limit"),
         pytest.param(500, 60_000, 1e9, 15_000, id="never overflows"),
-        pytest.param(2, 60_000, 100, 100, id="no longer than what is left"),
-        pytest.param(1, 0, 1e9, 0, id="a limit of nothing"),
+        pytest.param(2, 60_000, 100, 100, id="limited by the remaining time"),
+        pytest.param(1, 0, 1e9, 0, id="zero limit"),
     ],
 )
 def test_delay_doubles_up_to_the_limit(
@@ -66,6 +66,6 @@ def test_retries_end_after_the_timeout() -> None:
 def test_retry_timeout_can_be_unlimited_or_zero() -> None:
     waits: list[float] = []
     assert not Retries(Tolerance(), waits.append).wait_for_retry()
-    endless = Retries(Tolerance(retry_timeout_ms=-1), waits.append)
-    assert all(endless.wait_for_retry() for _ in range(100))
+    unlimited = Retries(Tolerance(retry_timeout_ms=-1), waits.append)
+    assert all(unlimited.wait_for_retry() for _ in range(100))
     assert len(waits) == 100

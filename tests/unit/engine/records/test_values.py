@@ -1,4 +1,4 @@
-"""The conversion of Arrow columns to Connect values."""
+"""Tests for the conversion of Arrow columns to Connect values."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_structs_lists_and_maps_are_converted_with_their_schema() -> None:
     first, second = read_values(column, schema)
     assert isinstance(first, Struct)
     assert (first.schema, first.values, second) == (schema, {"a": 1, "b": None}, None)
-    of_structs = pa.array([[{"a": 2}], []], pa.list_(pa.struct([("a", pa.int64())])))
-    structs = read_values(of_structs, Schema(type=Type.ARRAY, value=schema))
-    assert [[each.values for each in row] for row in structs] == [[{"a": 2}], []]
+    struct_lists = pa.array([[{"a": 2}], []], pa.list_(pa.struct([("a", pa.int64())])))
+    structs = read_values(struct_lists, Schema(type=Type.ARRAY, value=schema))
+    assert [[struct.values for struct in row] for row in structs] == [[{"a": 2}], []]
     pairs = pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float32()))
-    (mapped,) = read_values(pairs, Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.FLOAT32)))
-    assert mapped == {"k": 1.5}
-    assert type(mapped["k"]) is Float32
+    (map_value,) = read_values(pairs, Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.FLOAT32)))
+    assert map_value == {"k": 1.5}
+    assert type(map_value["k"]) is Float32
 
 
 def test_timestamps_become_instants_and_decimals_are_unchanged() -> None:

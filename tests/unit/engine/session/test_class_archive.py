@@ -1,4 +1,4 @@
-"""Archives of Spark's classes on disk. For their use, see tests/integration/spark/test_session.py."""
+"""Tests for archives of Spark's classes on disk. For their use, see tests/integration/spark/test_session.py."""
 
 from __future__ import annotations
 

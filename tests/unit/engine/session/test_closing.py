@@ -1,4 +1,4 @@
-"""Log messages for calls to the JVM that a stopping worker aborts."""
+"""Tests for the log messages of calls to the JVM that a stopping worker aborts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a cluster's session, and the checks of its executors."""
+"""Tests for the settings of a cluster's session, and for the checks of its executors."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_cluster_settings_limit_the_application_by_default(tmp_path: Path) -> No
     assert "spark.cores.max" not in spark_settings({}, (), tmp_path)
 
 
-def test_executor_without_driver_exits_within_half_a_minute(tmp_path: Path) -> None:
+def test_executor_without_driver_exits_within_30_seconds(tmp_path: Path) -> None:
     settings = spark_settings(WORKER, (), tmp_path)
-    beats = int(settings["spark.executor.heartbeat.maxFailures"])
-    assert beats * int(settings["spark.executor.heartbeatInterval"].removesuffix("s")) <= 30
+    failures = int(settings["spark.executor.heartbeat.maxFailures"])
+    assert failures * int(settings["spark.executor.heartbeatInterval"].removesuffix("s")) <= 30
     local = spark_settings({}, (), tmp_path)
     assert (local["spark.executor.heartbeatInterval"], local["spark.network.timeout"]) == ("60s", "300s")
 
@@ -93,7 +93,7 @@ def test_python_of_executors_is_configurable(tmp_path: Path, monkeypatch: pytest
 def test_python_without_kraal_imports_the_code_archive(tmp_path: Path) -> None:
     archive = tmp_path / code_archive.NAME
     assert code_archive.write_code(archive, ["kraal"]) == []
-    code = "import kraal.engine.records.sink_pass, kraal.engine.records.source_pass as found; print(found.__file__)"
+    code = "import kraal.engine.records.sink_pass, kraal.engine.records.source_pass as module; print(module.__file__)"
     result = subprocess.run(
         [
             str(bare_python(tmp_path / "python")),
@@ -150,7 +150,7 @@ def test_code_archive_contains_kraal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ('IOException: Cannot run program "/p": error=2', "Executors have no /p; set spark.pyspark.python"),
         (
@@ -163,8 +163,8 @@ def test_code_archive_contains_kraal() -> None:
         ),
     ],
 )
-def test_unusable_executor_python_is_diagnosed(text: str, says: str) -> None:
-    assert (executors.explain_python_error(text, "/p") or "").startswith(says)
+def test_unusable_executor_python_is_diagnosed(text: str, expected: str) -> None:
+    assert (executors.explain_python_error(text, "/p") or "").startswith(expected)
     assert executors.explain_python_error("a full disk", "/p") is None
 
 

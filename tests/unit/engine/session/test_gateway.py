@@ -1,4 +1,4 @@
-"""The start of Spark's JVM: the command line, and the private files."""
+"""Tests for the start of Spark's JVM: the command line, and the private files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kraal.jars.java import find_java
 SUBMIT = f"""#!{sys.executable}
 import json, os, pathlib, sys
 folder = pathlib.Path(sys.argv[2]).parent
-told = {{"argv": sys.argv[1:], "environ": dict(os.environ)}}
-above = folder.stat().st_mode
-told["files"] = {{each.name: [each.read_text(), each.stat().st_mode, above] for each in folder.iterdir()}}
-print(json.dumps(told))
+received = {{"argv": sys.argv[1:], "environ": dict(os.environ)}}
+folder_mode = folder.stat().st_mode
+received["files"] = {{each.name: [each.read_text(), each.stat().st_mode, folder_mode] for each in folder.iterdir()}}
+print(json.dumps(received))
 """
 
 
@@ -40,8 +40,8 @@ def start_launcher(folder: Path, settings: Mapping[str, str], patch: pytest.Monk
     finally:
         starting.remove_files()
     assert not starting.directory.exists()
-    found: dict[str, object] = json.loads((folder / "out").read_text())
-    return found
+    output: dict[str, object] = json.loads((folder / "out").read_text())
+    return output
 
 
 def test_settings_are_not_on_the_command_line_or_in_the_environment(
@@ -61,8 +61,8 @@ def test_settings_are_not_on_the_command_line_or_in_the_environment(
     assert argv[:1] + argv[2:] == ["--properties-file", "--load-spark-defaults", "pyspark-shell"]
     output = json.dumps([argv, launch["environ"]])
     assert "secret" not in output.replace("SECRET", "").replace(str(tmp_path), "")
-    for _, mode, above in files.values():
-        assert (stat.S_IMODE(mode), stat.S_IMODE(above)) == (0o600, 0o700)
+    for _, mode, folder_mode in files.values():
+        assert (stat.S_IMODE(mode), stat.S_IMODE(folder_mode)) == (0o600, 0o700)
     properties = javaproperties.loads(files["spark.properties"][0])
     options = Path(argv[1]).with_name("java.options")
     assert properties == {
@@ -80,7 +80,7 @@ def test_settings_are_not_on_the_command_line_or_in_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("-Xmx2g", r"spark\.driver\.extraJavaOptions must not have -Xmx.*: set spark\.driver\.memory"),
         (
@@ -91,9 +91,9 @@ def test_settings_are_not_on_the_command_line_or_in_the_environment(
     ],
 )
 def test_rejected_java_options_are_reported_without_their_values(
-    options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(GatewayFailed, match=said) as raised:
+    with pytest.raises(GatewayFailed, match=message) as raised:
         start_launcher(tmp_path, {"spark.driver.extraJavaOptions": options}, monkeypatch)
     assert "secret" not in str(raised.value)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("start-")] == []

@@ -1,4 +1,4 @@
-"""Spark is imported while a plugin that imports Spark is loaded; no import returns an incomplete module."""
+"""Tests that no import is incomplete if Spark is imported while a plugin that imports Spark is loaded."""
 
 import subprocess
 import sys

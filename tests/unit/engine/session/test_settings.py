@@ -1,4 +1,4 @@
-"""The settings of the session's JVM."""
+"""Tests for the settings of the session's JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core slots that queries in real-time mode may reserve."""
+"""Tests for the core slots that queries in real-time mode may reserve."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ A, B = TaskId(ConnectorName("a"), 0), TaskId(ConnectorName("b"), 1)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "slots_", "total", "lacks"),
+    ("requested", "reserved", "total", "missing"),
     [(1, 0, 2, 0), (2, 0, 2, 1), (2, 1, 4, 0), (2, 2, 4, 1), (8, 0, 1, 8)],
 )
-def test_one_slot_is_reserved_for_other_tasks(wanted: int, slots_: int, total: int, lacks: int) -> None:
-    assert count_missing_slots(wanted, slots_, total) == lacks
+def test_one_slot_is_reserved_for_other_tasks(
+    requested: int, reserved: int, total: int, missing: int
+) -> None:
+    assert count_missing_slots(requested, reserved, total) == missing
 
 
 def test_refusal_names_slot_holders_and_missing_slots() -> None:
     slots = Slots()
     slots.reserve(A, 2, 4)
-    slots_ = slots.reserve(A, 2, 4)  # the same query, restarted
+    reservation = slots.reserve(A, 2, 4)  # the same query, restarted
     with pytest.raises(
         SlotsMissing, match=r"has 2 partitions, 2 are held by a-0, .* Spark has 4: 1 missing.*local\[5\]"
     ):
         slots.reserve(B, 2, 4)
     slots.reserve(B, 1, 4)
-    slots.release(slots_)
+    slots.release(reservation)
     slots.reserve(B, 3, 4)
     with pytest.raises(SlotsMissing, match="none is held by others"):
         slots.reserve(B, 4, 4)
@@ -35,8 +37,8 @@ def test_refusal_names_slot_holders_and_missing_slots() -> None:
 
 def test_abandoned_run_does_not_release_the_slots_of_the_next_one() -> None:
     slots = Slots()
-    slots_ = slots.reserve(A, 3, 4)
+    reservation = slots.reserve(A, 3, 4)
     slots.reserve(A, 3, 4)
-    slots.release(slots_)
+    slots.release(reservation)
     with pytest.raises(SlotsMissing, match="3 are held by a-0"):
         slots.reserve(B, 1, 4)

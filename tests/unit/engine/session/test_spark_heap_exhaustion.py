@@ -1,4 +1,4 @@
-"""The decision which task exhausts Spark's heap, and the turns of suspects."""
+"""Tests for the decision which task exhausts Spark's heap, and for the turns of suspects."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ def test_only_suspects_take_turns_during_the_quarantine() -> None:
             3,
             "Terminating due to java.lang.OutOfMemoryError: Java heap space\n",
             "Java heap space",
-            id="as Java says it",
+            id="message of Java",
         ),
         pytest.param(
             3,
             "java.lang.OutOfMemoryError: Metaspace\nTerminating due to java.lang.OutOfMemoryError: GC overhead\r\n",
             "GC overhead",
-            id="the last word counts",
+            id="last of several messages",
         ),
-        pytest.param(3, "", "out of memory", id="nothing was printed"),
-        pytest.param(52, "java.lang.OutOfMemoryError\n", "out of memory", id="Spark's own code"),
+        pytest.param(3, "", "out of memory", id="no output"),
+        pytest.param(52, "java.lang.OutOfMemoryError\n", "out of memory", id="exit code of Spark"),
         pytest.param(
             -9,
             "java.lang.OutOfMemoryError: Java heap space",
             None,
-            id="killed, long after",
+            id="killed by a signal",
         ),
-        pytest.param(1, "Error: could not find java", None, id="anything else"),
+        pytest.param(1, "Error: could not find java", None, id="another exit code"),
     ],
 )
 def test_heap_exhaustion_is_detected_by_exit_code_and_output(
@@ -90,7 +90,7 @@ def test_heap_exhaustion_is_detected_by_exit_code_and_output(
     assert heap_exhaustion_message(code, output) == expected
 
 
-def test_heap_exhaustion_is_a_lasting_failure() -> None:
+def test_heap_exhaustion_is_a_permanent_failure() -> None:
     assert classify(f"HeapExhausted: {quarantine_message(RULES)}\n  in task a-0, start") is Failure.PERMANENT
 
 
@@ -148,15 +148,15 @@ class Bench:
 
     def launch(self, task: TaskId, job: JobLauncher) -> None:
         """Launch a polled job, or record why it must wait."""
-        work = self.jobs[task]
-        wait = self.quarantine.begin(task, work)
-        if wait is None:
-            job(partial(self._finish, task, work))
+        executor = self.jobs[task]
+        error = self.quarantine.begin(task, executor)
+        if error is None:
+            job(partial(self._finish, task, executor))
         else:
-            self.outcomes.append((task, wait))
+            self.outcomes.append((task, error))
 
-    def _finish(self, task: TaskId, work: Jobs, outcome: JobResult) -> None:
-        self.quarantine.end(task, work, outcome)
+    def _finish(self, task: TaskId, executor: Jobs, outcome: JobResult) -> None:
+        self.quarantine.end(task, executor, outcome)
         self.outcomes.append((task, outcome))
 
     def end(self, task: TaskId, outcome: JobResult = DONE) -> None:
@@ -221,7 +221,7 @@ def test_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     launch = bench.quarantine.poll(A, bench.jobs[A], requested=True)
     assert launch is not None
     bench.launch(A, launch)
-    bench.end(A, RetriableError("the sink is away"))
+    bench.end(A, RetriableError("the sink is unavailable"))
     assert bench.begin(B)
     bench.launch(A, launch)
     assert isinstance(bench.outcomes[-1][1], RetriableError)

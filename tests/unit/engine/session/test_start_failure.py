@@ -1,4 +1,4 @@
-"""The reasons for a failed start of Spark's JVM, as shown in the log and in statuses."""
+"""Tests for the reasons for a failed start of Spark's JVM, as shown in the log and in statuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nE
 
 
 @pytest.mark.parametrize(
-    ("output", "java", "said"),
+    ("output", "java", "expected"),
     [
         (
             UNKNOWN_MASTER,
@@ -32,9 +32,9 @@ HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nE
     ],
 )
 def test_launcher_failure_is_a_java_problem_or_the_first_error(
-    output: str, java: str | None, said: str
+    output: str, java: str | None, expected: str
 ) -> None:
-    assert said in describe_launcher_failure(1, output, java)
+    assert expected in describe_launcher_failure(1, output, java)
     assert "\n" not in describe_launcher_failure(1, output, java)
 
 

@@ -1,4 +1,4 @@
-"""A new Spark session is warmed up unless a task waits for it."""
+"""Tests that a new Spark session is warmed up unless a task waits for it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kraal.engine.session.warm_up import warm_up
 STEPS = ["_warm_up_python_worker", "_warm_up_kafka", "_run_small_batches"]
 
 
-@pytest.mark.parametrize("before", range(len(STEPS) + 1))
+@pytest.mark.parametrize("completed_steps", range(len(STEPS) + 1))
 def test_waiting_task_ends_the_warm_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: int
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, completed_steps: int
 ) -> None:
     """The step during which the task arrives is the last one."""
     steps: list[str] = []
     for step in STEPS:
         monkeypatch.setattr(module, step, lambda *_, step=step: steps.append(step))
-    nothing: Any = None
+    unused: Any = None
     with caplog.at_level("INFO"):
-        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(steps) >= before)
-    assert steps == STEPS[:before]
-    assert ("Skipped the warm-up of Spark: a task waits for it" in caplog.text) == (before == 0)
-    assert ("Warmed up Spark with" in caplog.text) == (before > 0)
+        warm_up(unused, unused, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(steps) >= completed_steps)
+    assert steps == STEPS[:completed_steps]
+    assert ("Skipped the warm-up of Spark: a task waits for it" in caplog.text) == (completed_steps == 0)
+    assert ("Warmed up Spark with" in caplog.text) == (completed_steps > 0)
 
 
 def test_disabled_warm_up_runs_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +33,8 @@ def test_disabled_warm_up_runs_no_steps(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("a step of the warm-up ran")
 
     monkeypatch.setattr(module, "_run_step", fails)
-    nothing: Any = None
-    warm_up(nothing, nothing, {"kraal.spark.warmup.enabled": "False"}, lambda: False)
+    unused: Any = None
+    warm_up(unused, unused, {"kraal.spark.warmup.enabled": "False"}, lambda: False)
 
 
 def test_failed_warm_up_step_is_logged_and_the_next_one_runs(
@@ -48,9 +48,9 @@ def test_failed_warm_up_step_is_logged_and_the_next_one_runs(
     monkeypatch.setattr(module, "_warm_up_python_worker", lambda *_: steps.append("python"))
     monkeypatch.setattr(module, "_warm_up_kafka", fails)
     monkeypatch.setattr(module, "_run_small_batches", lambda *_: steps.append("batches"))
-    nothing: Any = None
+    unused: Any = None
     with caplog.at_level("INFO"):
-        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)
+        warm_up(unused, unused, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)
     assert steps == ["python", "batches"]
     assert "Failed to warm up Spark with Kafka's clients: OSError: no broker" in caplog.text
     assert "Warmed up Spark with the Python worker, small batches in" in caplog.text

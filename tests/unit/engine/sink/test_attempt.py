@@ -1,4 +1,4 @@
-"""Attempts to write a batch of a sink, with simulated ways."""
+"""Tests for attempts to write a batch of a sink, with simulated ways."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired,
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 
-PLACE = TopicPartition("t", 0)
-RANGES = {PLACE: (3, 8)}
+PARTITION = TopicPartition("t", 0)
+RANGES = {PARTITION: (3, 8)}
 TRANSFORMED = SinkFacts(by_records="which are processed one by one because of transforms", column_form=True)
 
 
@@ -108,7 +108,7 @@ def test_error_of_a_batch_that_is_not_lost_is_raised() -> None:
 def test_reported_record_fails_a_batch_whose_plugin_ignores_the_error() -> None:
     def write(batch: SinkBatch) -> None:
         with pytest.raises(ToleranceExceeded):
-            batch.report(PLACE, 4, ValueError("too long"))
+            batch.report(PARTITION, 4, ValueError("too long"))
 
     for error in (None, ValueError("another error")):
         with pytest.raises(ToleranceExceeded, match="too long"):

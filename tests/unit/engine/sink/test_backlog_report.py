@@ -1,4 +1,4 @@
-"""The backlog of a sink task, from the ends that a fake consumer knows."""
+"""Tests for the reports of a sink task's backlog, with a fake consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @dataclass
 class Fetches:
-    """What a consumer has learnt from its fetches."""
+    """A consumer with predefined ends of partitions."""
 
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -25,7 +25,7 @@ class Fetches:
 
 
 class Reports:
-    """A report, its consumer, its clock, and what it said."""
+    """A report with a fake consumer and a manual clock, and the reported backlogs."""
 
     def __init__(self) -> None:
         self.backlogs: list[int] = []
@@ -38,26 +38,26 @@ class Reports:
 
 
 @pytest.mark.parametrize(
-    ("positions", "asked", "fetched", "behind"),
+    ("positions", "requested", "fetched", "behind"),
     [
-        pytest.param({P0: 3, P1: 10}, {P0: 5, P1: 14}, {}, 6, id="the partitions are summed"),
-        pytest.param({P0: 3}, {P0: 5}, {P0: 9}, 6, id="a fetch has told of more"),
-        pytest.param({P0: 3}, {P0: 9}, {P0: 5}, 6, id="the broker was asked after the last fetch"),
-        pytest.param({P0: 7, P1: 1}, {P0: 5, P1: 2}, {P0: 5}, 1, id="no partition is less than 0 behind"),
-        pytest.param({P0: 7}, {}, {}, 0, id="of a partition that is gone nothing is left"),
-        pytest.param({P0: 1}, {P0: 2, P1: 50}, {P1: 60}, 1, id="a partition of another task does not count"),
+        pytest.param({P0: 3, P1: 10}, {P0: 5, P1: 14}, {}, 6, id="sum of partitions"),
+        pytest.param({P0: 3}, {P0: 5}, {P0: 9}, 6, id="later end from a fetch"),
+        pytest.param({P0: 3}, {P0: 9}, {P0: 5}, 6, id="later end from a request"),
+        pytest.param({P0: 7, P1: 1}, {P0: 5, P1: 2}, {P0: 5}, 1, id="position beyond the end"),
+        pytest.param({P0: 7}, {}, {}, 0, id="deleted partition"),
+        pytest.param({P0: 1}, {P0: 2, P1: 50}, {P1: 60}, 1, id="partition of another task"),
     ],
 )
-def test_records_behind(
+def test_backlog_is_the_sum_of_records_behind_the_latest_ends(
     positions: Mapping[TopicPartition, int],
-    asked: Mapping[TopicPartition, int],
+    requested: Mapping[TopicPartition, int],
     fetched: Mapping[TopicPartition, int],
     behind: int,
 ) -> None:
-    assert records_behind(positions, asked, fetched) == behind
+    assert records_behind(positions, requested, fetched) == behind
 
 
-def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
+def test_backlog_uses_the_latest_requested_and_fetched_ends() -> None:
     reports = Reports()
     reports.report.set_ends({P0: Bounds(0, 10), P1: Bounds(0, 10)})
     reports.report.report({P0: 4})
@@ -69,10 +69,10 @@ def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
     assert reports.backlogs == [6, 7], "the consumer's ends are not read during a batch"
     reports.report.set_ends({P0: Bounds(0, 11)})
     reports.report.report({P0: 4, P1: 0})
-    assert reports.backlogs == [6, 7, 7], "the last answer did not contain the other partition"
+    assert reports.backlogs == [6, 7, 7], "the last response did not contain the other partition"
 
 
-def test_an_idle_task_reports_at_times() -> None:
+def test_idle_task_reports_at_the_report_interval() -> None:
     reports = Reports()
     reports.fetches.ends = {P0: 8}
     reports.record_poll({P0: 7})
@@ -86,7 +86,7 @@ def test_an_idle_task_reports_at_times() -> None:
     assert reports.backlogs == [1, 1]
 
 
-def test_a_task_that_has_no_positions_yet_reports_nothing() -> None:
+def test_task_without_positions_reports_no_backlog() -> None:
     reports = Reports()
     reports.record_poll({})
     assert reports.backlogs == []

@@ -1,4 +1,4 @@
-"""A member that is kept in its group while a job runs, and rebalances that wait for the job's batch."""
+"""Tests that a member stays in its group while a job is running, and that rebalances wait for the job's batch."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TASK: Final = TaskId(ConnectorName("slow"), 0)
 DONE: Final = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 RECORD: Final = Record("t", 0, 0, 0, (), None, None)
 TIMEOUT_S: Final = 10.0
-SOON: Final = Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.01, every_s=0.01)
+FAST_TIMING: Final = Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.01, interval_s=0.01)
 
 
-def until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline_s
@@ -50,7 +50,7 @@ class FakeMember:
     polls: int = 0
     paused: bool = False
     rebalance: str = ""
-    """What the next poll serves: `revoked` or `lost`."""
+    """The rebalance that the next poll serves: `revoked` or `lost`."""
     released: threading.Event = field(default_factory=threading.Event)
     records: list[Record] = field(default_factory=list)
     failure: Exception | None = None
@@ -73,7 +73,7 @@ class FakeMember:
 
 @dataclass
 class Job:
-    """A job that ends when it is told to."""
+    """A job that ends on demand."""
 
     launched: int = 0
     done: Callable[[JobResult], None] = lambda outcome: None  # noqa: ARG005
@@ -89,8 +89,8 @@ class Bench:
     """A member with a real timer and polling thread."""
 
     poller: TimerThread
-    timing: Timing = SOON
-    leased: bool = True
+    timing: Timing = FAST_TIMING
+    has_lease: bool = True
     cancels: int = 0
     member: FakeMember = field(default_factory=FakeMember)
     job: Job = field(default_factory=Job)
@@ -99,7 +99,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.ownership = BatchOwnership(
-            TASK, self.timing, self.poller.call_later, lambda: self.leased, self._cancel
+            TASK, self.timing, self.poller.call_later, lambda: self.has_lease, self._cancel
         )
         self.ownership.set_member(self.member)
         self.start = self.ownership.guard(self.job.launch)
@@ -112,7 +112,7 @@ class Bench:
         """Launch the job, and wait until the polling thread polls the member."""
         self.launch()
         self.ownership.set_batch_size(7)
-        until(lambda: self.member.polls > 1)
+        wait_until(lambda: self.member.polls > 1)
         self.member.rebalance = rebalance
 
     def commit(self) -> None:
@@ -138,7 +138,7 @@ def bench(poller: TimerThread) -> Iterator[Bench]:
 
 
 def test_short_job_requires_no_poll_and_no_thread(poller: TimerThread) -> None:
-    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.05, every_s=0.01))
+    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.05, interval_s=0.01))
     before, idle = threading.active_count(), list[bool]()
     for _ in range(3):
         bench.launch()
@@ -146,9 +146,9 @@ def test_short_job_requires_no_poll_and_no_thread(poller: TimerThread) -> None:
         bench.job.done(None)
         idle.append(bench.ownership.is_idle)
         bench.start = bench.ownership.guard(bench.job.launch)
-    looked = threading.Event()
-    poller.call_later(0.1, looked.set)
-    assert looked.wait(TIMEOUT_S)
+    checked = threading.Event()
+    poller.call_later(0.1, checked.set)
+    assert checked.wait(TIMEOUT_S)
     assert (bench.member.polls, threading.active_count()) == (0, before)
     assert idle == [False, True] * 3
 
@@ -158,10 +158,10 @@ def test_paused_member_is_polled_until_the_batch_is_committed(bench: Bench) -> N
     bench.job.done(DONE)
     assert bench.job.outcomes == [DONE]
     polls = bench.member.polls
-    until(lambda: bench.member.polls > polls)
+    wait_until(lambda: bench.member.polls > polls)
     assert not bench.ownership.is_idle
     bench.commit()
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     polls = bench.member.polls
     threading.Event().wait(0.05)
     assert bench.member.polls == polls
@@ -172,13 +172,13 @@ def test_paused_member_is_polled_until_the_batch_is_committed(bench: Bench) -> N
 def test_batch_ownership_does_not_poll_after_a_job_without_a_batch(bench: Bench, outcome: JobResult) -> None:
     bench.launch_slow()
     bench.job.done(outcome)
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     assert bench.job.outcomes == [outcome]
 
 
 def test_rebalance_is_delayed_until_the_batch_is_committed(bench: Bench) -> None:
     bench.launch_slow("revoked")
-    until(lambda: not bench.member.rebalance)
+    wait_until(lambda: not bench.member.rebalance)
     bench.ownership.check_owned()
     bench.job.done(DONE)
     assert not bench.member.released.wait(0.05)
@@ -186,12 +186,12 @@ def test_rebalance_is_delayed_until_the_batch_is_committed(bench: Bench) -> None
     assert not bench.ownership.is_lost
     bench.commit()
     assert bench.member.released.wait(TIMEOUT_S)
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     assert (bench.ownership.is_lost, bench.cancels) == (False, 0)
 
 
 def test_short_batch_is_committed_on_the_calling_thread(poller: TimerThread) -> None:
-    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=30.0, every_s=0.01))
+    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=30.0, interval_s=0.01))
     bench.launch()
     bench.job.done(DONE)
     bench.commit()
@@ -202,7 +202,7 @@ def test_short_batch_is_committed_on_the_calling_thread(poller: TimerThread) -> 
 def test_polling_thread_commits_during_a_delayed_rebalance(bench: Bench) -> None:
     """The client blocks commits of other threads while it is in a callback."""
     bench.launch_slow("revoked")
-    until(lambda: not bench.member.rebalance)
+    wait_until(lambda: not bench.member.rebalance)
     bench.job.done(DONE)
     bench.commit()
     assert bench.commits == ["keep-alive-slow-0"]
@@ -213,17 +213,17 @@ def test_polling_thread_commits_during_a_delayed_rebalance(bench: Bench) -> None
 @pytest.mark.parametrize("rebalance", ["", "revoked"])
 def test_failed_commit_is_retried_during_a_delayed_rebalance(bench: Bench, rebalance: str) -> None:
     bench.launch_slow(rebalance)
-    until(lambda: not bench.member.rebalance)
+    wait_until(lambda: not bench.member.rebalance)
     bench.job.done(DONE)
 
     def fail() -> None:
-        raise RetriableError("brokers are away")
+        raise RetriableError("brokers are unavailable")
 
-    with pytest.raises(RetriableError, match=r"^brokers are away$"):
+    with pytest.raises(RetriableError, match=r"^brokers are unavailable$"):
         bench.ownership.commit(fail)
     assert not bench.member.released.wait(0.05)
     bench.commit()
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     assert bench.member.released.is_set() == bool(rebalance)
 
 
@@ -234,7 +234,7 @@ def test_lost_batch_is_not_committed(bench: Bench, caplog: pytest.LogCaptureFixt
     assert bench.member.released.wait(TIMEOUT_S)
     bench.commit()
     assert bench.commits == []
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     assert (
         "the group removed the member because no heartbeat arrived within session.timeout.ms"
         in caplog.text.lower()
@@ -246,24 +246,24 @@ def test_lost_batch_is_not_committed(bench: Bench, caplog: pytest.LogCaptureFixt
 def test_batch_is_lost_when_the_rebalance_cannot_be_delayed_further(
     poller: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=0.1, first_s=0.01, every_s=0.01))
+    bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=0.1, first_s=0.01, interval_s=0.01))
     bench.launch_slow("revoked")
     assert bench.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"^slow-0: discarding the batch: its partitions belong"):
         bench.ownership.check_owned()
     assert (bench.ownership.is_lost, bench.cancels) == (True, 1)
     polls = bench.member.polls
-    until(lambda: bench.member.polls > polls)  # the member rejoins its group in the meantime
+    wait_until(lambda: bench.member.polls > polls)  # the member rejoins its group in the meantime
     bench.member.rebalance = "revoked"
     bench.member.released.clear()
     assert bench.member.released.wait(TIMEOUT_S), "there is nothing to wait for"
     assert bench.cancels == 1
     bench.job.done(None)
-    until(lambda: bench.ownership.is_idle)
-    (said,) = [
+    wait_until(lambda: bench.ownership.is_idle)
+    (message,) = [
         line for line in caplog.messages if line.startswith("Sink task slow-0: the write of 7 records")
     ]
-    assert "a rebalance of the group cannot wait longer for it (max.poll.interval.ms is 60000)" in said
+    assert "a rebalance of the group cannot wait longer for it (max.poll.interval.ms is 60000)" in message
 
 
 @pytest.mark.parametrize("outcome", [None, DONE])
@@ -280,43 +280,43 @@ def test_lost_partitions_are_released_without_a_delay(bench: Bench, outcome: Job
 
 
 def test_batch_waiting_for_a_retry_is_lost_at_once(bench: Bench) -> None:
-    away = RetriableError("the target is away")
+    error = RetriableError("the target is unavailable")
     bench.launch_slow()
-    bench.job.done(away)
+    bench.job.done(error)
     bench.member.rebalance = "revoked"
     assert bench.member.released.wait(TIMEOUT_S)
     bench.launch()
-    assert bench.job.outcomes == [away, None]
+    assert bench.job.outcomes == [error, None]
     assert (bench.job.launched, bench.cancels) == (1, 0)
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
 
 
 def test_retriable_failure_ends_the_delay_of_a_rebalance(bench: Bench) -> None:
     bench.launch_slow("revoked")
-    until(lambda: not bench.member.rebalance)
-    bench.job.done(RetriableError("the target is away"))
+    wait_until(lambda: not bench.member.rebalance)
+    bench.job.done(RetriableError("the target is unavailable"))
     assert bench.member.released.wait(TIMEOUT_S)
     assert bench.ownership.is_lost
 
 
 def test_job_is_retried_without_a_rebalance(bench: Bench) -> None:
     bench.launch_slow()
-    bench.job.done(RetriableError("the target is away"))
+    bench.job.done(RetriableError("the target is unavailable"))
     polls = bench.member.polls
-    until(lambda: bench.member.polls > polls)
+    wait_until(lambda: bench.member.polls > polls)
     bench.launch()
     assert bench.job.launched == 2
     bench.ownership.check_owned()
     bench.job.done(DONE)
     bench.commit()
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
 
 
 def test_next_batch_is_not_lost(bench: Bench) -> None:
     bench.launch_slow("lost")
     assert bench.member.released.wait(TIMEOUT_S)
     bench.job.done(None)
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     bench.start = bench.ownership.guard(bench.job.launch)
     bench.launch()
     bench.ownership.check_owned()
@@ -324,28 +324,28 @@ def test_next_batch_is_not_lost(bench: Bench) -> None:
 
 
 def test_ownership_check_waits_for_a_late_lease(bench: Bench) -> None:
-    answers = iter([False, False, True])
-    BatchOwnership(TASK, bench.timing, bench.poller.call_later, lambda: next(answers)).check_owned()
+    leases = iter([False, False, True])
+    BatchOwnership(TASK, bench.timing, bench.poller.call_later, lambda: next(leases)).check_owned()
 
 
 def test_ownership_check_fails_without_a_lease(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_ownership, "LEASE_TIMEOUT_S", 0.0)
     bench.launch()
-    bench.leased = False
+    bench.has_lease = False
     with pytest.raises(PartitionsLost, match=r"its lease has expired$"):
         bench.ownership.check_owned()
-    bench.leased = True
+    bench.has_lease = True
     assert bench.ownership.is_lost, "the new owner of the task may have started"
 
 
 def test_cancelled_task_loses_ownership_without_blocking(bench: Bench) -> None:
     bench.launch_slow("revoked")
-    until(lambda: not bench.member.rebalance)
+    wait_until(lambda: not bench.member.rebalance)
     bench.ownership.stop(wait_s=0)
     assert bench.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"the task was cancelled$"):
         bench.ownership.check_owned()
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
 
 
 def test_rebalance_between_batches_is_not_delayed(bench: Bench) -> None:
@@ -362,28 +362,32 @@ def test_record_polled_during_a_job_is_read_again(bench: Bench) -> None:
 def test_failed_member_is_not_polled_again(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.member.failure = MemberFailed("not authorized")
     bench.launch()
-    until(lambda: bench.member.polls == 1)
+    wait_until(lambda: bench.member.polls == 1)
     threading.Event().wait(0.05)
     assert bench.member.polls == 1
     bench.job.done(None)
-    until(lambda: bench.ownership.is_idle)
+    wait_until(lambda: bench.ownership.is_idle)
     assert caplog.messages == ["slow-0: Failed to poll the group member: not authorized"]
 
 
 def test_write_longer_than_the_poll_interval_is_logged_once(
     poller: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(poller, Timing(poll_limit_s=0.1, hold_s=0.05, first_s=0.01, every_s=0.01))
+    bench = Bench(poller, Timing(poll_limit_s=0.1, hold_s=0.05, first_s=0.01, interval_s=0.01))
     with caplog.at_level(logging.WARNING):
         bench.launch_slow()
-        until(lambda: bool(caplog.messages))
+        wait_until(lambda: bool(caplog.messages))
         polls = bench.member.polls
-        until(lambda: bench.member.polls > polls + 3)
+        wait_until(lambda: bench.member.polls > polls + 3)
         bench.job.done(None)
-    until(lambda: bench.ownership.is_idle)
-    (said,) = caplog.messages
-    assert said.startswith("Sink task slow-0: the write of 7 records has been running for 0 s, longer than")
-    assert said.endswith("Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms.")
+    wait_until(lambda: bench.ownership.is_idle)
+    (message,) = caplog.messages
+    assert message.startswith(
+        "Sink task slow-0: the write of 7 records has been running for 0 s, longer than"
+    )
+    assert message.endswith(
+        "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
+    )
 
 
 @pytest.mark.parametrize(
@@ -401,4 +405,4 @@ def test_rebalance_delay_is_slightly_shorter_than_the_group_timeout(
     timing = Timing.of(config)
     assert timing.poll_limit_s == limit_s
     assert timing.hold_s == pytest.approx(hold_s)
-    assert timing.first_s == timing.every_s == pytest.approx(min(1.0, limit_s / 10))
+    assert timing.first_s == timing.interval_s == pytest.approx(min(1.0, limit_s / 10))

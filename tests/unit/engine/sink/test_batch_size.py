@@ -1,4 +1,4 @@
-"""The size of a sink's batches, depending on the duration of its writes."""
+"""Tests for the size of a sink's batches, which depends on the duration of its writes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Sink = Callable[[int], float]
 """Returns the duration of a write of a number of records."""
 
 
-def limits(
+def batch_sizes(
     sink: Sink, batches: int, max_records: int = MAX_RECORDS, available: int = MAX_RECORDS
 ) -> list[int]:
     """Return the sizes of the batches of a sink with a backlog."""
-    pace, sizes = BatchSizing(), list[int]()
+    sizing, sizes = BatchSizing(), list[int]()
     for _ in range(batches):
-        size = min(pace.limit or max_records, max_records, available)
+        size = min(sizing.limit or max_records, max_records, available)
         sizes.append(size)
-        pace = update_sizing(pace, Sample(size, sink(size)), target_s=TARGET_S, max_records=max_records)
+        sizing = update_sizing(sizing, Sample(size, sink(size)), target_s=TARGET_S, max_records=max_records)
     return sizes
 
 
@@ -52,46 +52,47 @@ def limits(
     ],
 )
 def test_writes_stay_within_the_target(sink: Sink, expected: list[int]) -> None:
-    sizes = limits(sink, len(expected))
-    assert [abs(size - wanted) <= wanted // 1000 for size, wanted in zip(sizes, expected, strict=True)] == [
-        True
-    ] * len(expected), sizes
+    sizes = batch_sizes(sink, len(expected))
+    assert [
+        abs(size - expected_size) <= expected_size // 1000
+        for size, expected_size in zip(sizes, expected, strict=True)
+    ] == [True] * len(expected), sizes
 
 
 def test_batch_has_at_least_one_record() -> None:
-    assert limits(lambda n: n * 60.0, 12, max_records=1000)[-3:] == [1, 1, 1]
+    assert batch_sizes(lambda n: n * 60.0, 12, max_records=1000)[-3:] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("durations_s", [[0.3] * 20, [9.9] * 20])
 def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Sequence[float]) -> None:
-    pace = BatchSizing()
+    sizing = BatchSizing()
     for number, duration_s in enumerate(durations_s):
-        pace = update_sizing(
-            pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, max_records=MAX_RECORDS
+        sizing = update_sizing(
+            sizing, Sample(1 + number % 3, duration_s), target_s=TARGET_S, max_records=MAX_RECORDS
         )
-    assert pace.limit is None
+    assert sizing.limit is None
 
 
 def test_limit_of_a_faster_sink_at_most_doubles() -> None:
-    pace, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
-    while pace.limit is not None:
-        sizes.append(pace.limit)
-        pace = update_sizing(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, max_records=MAX_RECORDS)
+    sizing, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
+    while sizing.limit is not None:
+        sizes.append(sizing.limit)
+        sizing = update_sizing(sizing, Sample(sizing.limit, 0.1), target_s=TARGET_S, max_records=MAX_RECORDS)
     assert sizes == [1000 * 2**n for n in range(10)], "the limit was removed"
 
 
 def test_small_batch_does_not_increase_the_limit() -> None:
-    pace = update_sizing(
+    sizing = update_sizing(
         BatchSizing(limit=1000, last=Sample(1000, 10.0)),
         Sample(3, 0.01),
         target_s=TARGET_S,
         max_records=MAX_RECORDS,
     )
-    assert pace.limit == 1000
+    assert sizing.limit == 1000
 
 
 def test_dominating_fixed_time_stops_the_reduction_of_batches() -> None:
-    sizes = limits(lambda _: 12.0, 30, max_records=1000, available=100)
+    sizes = batch_sizes(lambda _: 12.0, 30, max_records=1000, available=100)
     assert sizes[0] == 100
     assert min(sizes) > 50
     assert sizes[4:] == [100] * 26

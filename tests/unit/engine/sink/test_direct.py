@@ -1,4 +1,4 @@
-"""Tails that are passed to the plugin without Spark."""
+"""Tests for tails that are passed to the plugin without Spark."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def converters(key: Converter, value: Converter) -> Any:
     return SimpleNamespace(key=key, value=value)
 
 
-@pytest.mark.parametrize("other", [JsonConverter(), UpperCaseConverter()])
-def test_converters_that_change_values_require_spark(other: Converter) -> None:
-    assert Direct.of(converters(StringConverter(), other)) is None
-    assert Direct.of(converters(other, ByteArrayConverter())) is None
+@pytest.mark.parametrize("converter", [JsonConverter(), UpperCaseConverter()])
+def test_converters_that_change_values_require_spark(converter: Converter) -> None:
+    assert Direct.of(converters(StringConverter(), converter)) is None
+    assert Direct.of(converters(converter, ByteArrayConverter())) is None
 
 
 def test_other_charset_requires_spark() -> None:
@@ -86,6 +86,6 @@ class OwnWrite(FileStreamSinkTask):
 def test_subclass_that_overrides_write_must_declare_tables() -> None:
     assert takes_tables(FileStreamSinkTask())
     assert not takes_tables(OwnWrite())
-    says = OwnWrite()
-    says.takes_tables = True
-    assert takes_tables(says)
+    declaring_sink = OwnWrite()
+    declaring_sink.takes_tables = True
+    assert takes_tables(declaring_sink)

@@ -1,4 +1,4 @@
-"""The conditions under which a sink task waits in its consumer instead of polling."""
+"""Tests for the conditions under which a sink task waits in its consumer instead of polling."""
 
 from __future__ import annotations
 

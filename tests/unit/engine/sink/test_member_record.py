@@ -1,4 +1,4 @@
-"""The conversion of librdkafka messages to records."""
+"""Tests for the conversion of librdkafka messages to records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kraal.engine.sink.member_record import make_record
 class Message:
     """A message of confluent-kafka, which raises an error for some headers."""
 
-    given: Headers | None = None
-    refusal: type[Exception] | None = None
+    message_headers: Headers | None = None
+    error: type[Exception] | None = None
 
     def topic(self) -> str:
         return "t"
@@ -37,24 +37,26 @@ class Message:
         return 1, 5
 
     def headers(self) -> Headers | None:
-        if self.refusal is UnicodeDecodeError:
+        if self.error is UnicodeDecodeError:
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-        if self.refusal is not None:
-            raise self.refusal
-        return self.given
+        if self.error is not None:
+            raise self.error
+        return self.message_headers
 
 
-@pytest.mark.parametrize(("given", "headers"), [(None, ()), ([("a", b"1")], [("a", b"1")])])
-def test_message_is_converted_to_a_record_with_headers(given: Headers | None, headers: Headers) -> None:
-    record = make_record(Message(given))
+@pytest.mark.parametrize(("message_headers", "headers"), [(None, ()), ([("a", b"1")], [("a", b"1")])])
+def test_message_is_converted_to_a_record_with_headers(
+    message_headers: Headers | None, headers: Headers
+) -> None:
+    record = make_record(Message(message_headers))
     assert (record.offset, record.timestamp_type, record.headers) == (7, 0, headers)
     assert tail_table([record])["headers"].to_pylist() == [
         [{"key": name, "value": value} for name, value in headers] or None
     ]
 
 
-@pytest.mark.parametrize("refusal", [UnicodeDecodeError, SystemError])
-def test_header_name_with_invalid_utf8_has_no_headers(refusal: type[Exception]) -> None:
-    record = make_record(Message(refusal=refusal))
+@pytest.mark.parametrize("error", [UnicodeDecodeError, SystemError])
+def test_header_name_with_invalid_utf8_has_no_headers(error: type[Exception]) -> None:
+    record = make_record(Message(error=error))
     assert (record.value, record.headers) == (b"v", None)
     assert tail_table([make_record(Message()), record]) is None

@@ -1,4 +1,4 @@
-"""The topics that a group member subscribes to."""
+"""Tests for the topics that a group member subscribes to."""
 
 from __future__ import annotations
 

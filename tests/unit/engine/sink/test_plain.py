@@ -1,4 +1,4 @@
-"""Batches that are converted by columns, and repeated if only the columns reject a record."""
+"""Tests for batches that are converted by columns, and repeated if only the columns reject a record."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ways import ReadBatch
 from tests.fakes.spark.passes import steps
 
-HALF = b'{"a":"x\\ud83d"}'
-WRITTEN = b'{"a":"x?"}'
+SURROGATE = b'{"a":"x\\ud83d"}'
+REWRITTEN = b'{"a":"x?"}'
 
 
 class Bench:
     """A way whose frames are lists of values; its columns reject escaped lone surrogates and invalid JSON."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, given: Steps) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, record_steps: Steps) -> None:
         monkeypatch.setattr(plain, "connect_frame", lambda raw, _: (raw, None, None))
         self.attempts = 0
         self.values: list[Any] = []
-        nothing: Any = None
-        self.way = Plain(nothing, nothing, RangeReader({}, skips_lost_offsets=True), given)
+        unused: Any = None
+        self.way = Plain(unused, unused, RangeReader({}, skips_lost_offsets=True), record_steps)
 
     def write(self, *values: bytes) -> None:
         """Write a tail."""
-        records = [Record("t", 0, at, 0, (), b"{}", value) for at, value in enumerate(values)]
+        records = [Record("t", 0, offset, 0, (), b"{}", value) for offset, value in enumerate(values)]
         batch = ReadBatch({}, len(values), tail_table(records), is_tail=True)
         tiny = SimpleNamespace(createDataFrame=lambda table: SimpleNamespace(coalesce=lambda _: table))
         spark: Any = SimpleNamespace(tiny=tiny)
@@ -62,16 +62,16 @@ def test_batch_is_repeated_if_only_the_columns_reject_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch, json_steps())
-    bench.write(b'{"n": 1.50}', HALF, b"[1]")
-    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', WRITTEN, b"[1]"])
+    bench.write(b'{"n": 1.50}', SURROGATE, b"[1]")
+    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', REWRITTEN, b"[1]"])
     bench.write(b'{"n": 1.50}')
-    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is refused"
+    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is rejected"
 
 
 def test_record_that_its_converter_rejects_fails_the_batch_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for values in ((b"!",), (HALF, b"!"), (b"!", HALF)):
+    for values in ((b"!",), (SURROGATE, b"!"), (b"!", SURROGATE)):
         with pytest.raises(ToleranceExceeded) as raised:
             Bench(monkeypatch, json_steps()).write(*values)
         assert raised.value.fault.offset == values.index(b"!")
@@ -80,5 +80,5 @@ def test_record_that_its_converter_rejects_fails_the_batch_by_name(
 def test_batch_is_not_repeated_without_a_rewriting_converter(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, steps())
     with pytest.raises(ValueError, match="cannot be converted"):
-        bench.write(HALF)
+        bench.write(SURROGATE)
     assert bench.attempts == 1

@@ -1,4 +1,4 @@
-"""The positions of a sink task after a rebalance, with a simulated group member."""
+"""Tests for the positions of a sink task after a rebalance, with a simulated group member."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class Member:
     """A member that owns A and B, in a group without committed offsets."""
 
     polled_s = 0.0
-    takes = True
     pattern: Any = None
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class Member:
         self.release: Any = None
         self.ends = {A: 100, B: 200}
         self.fetched: list[Record] = []
-        self.finds = 0
+        self.topic_lookups = 0
         self.started: list[Mapping[TopicPartition, int]] = []
 
     def committed(self) -> dict[TopicPartition, int | None]:
@@ -49,7 +48,9 @@ class Member:
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return the bounds of the partitions that exist."""
-        return {each: Bounds(0, self.ends[each]) for each in partitions if each in self.ends}
+        return {
+            partition: Bounds(0, self.ends[partition]) for partition in partitions if partition in self.ends
+        }
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Record the positions."""
@@ -63,7 +64,7 @@ class Member:
 
     def find_topics(self) -> None:
         """Count the calls."""
-        self.finds += 1
+        self.topic_lookups += 1
 
     def known_ends(self) -> dict[TopicPartition, int]:
         """Return no ends."""
@@ -76,13 +77,13 @@ class Member:
         return [] if self.changed else result
 
     def pause(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def resume(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
 
 class Bench:
@@ -123,57 +124,57 @@ def _assert_no_error(outcome: object) -> None:
 
 
 @pytest.fixture
-def latest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     bench = Bench(monkeypatch, "latest")
     yield bench
     bench.executor.close()
 
 
-def test_rebalance_before_the_first_commit_skips_no_records(latest: Bench) -> None:
-    latest.poll()
-    latest.member.ends[A] = 103
-    latest.member.changed = True
-    latest.poll()
-    assert latest.member.started == [{A: 100, B: 200}] * 2
+def test_rebalance_before_the_first_commit_skips_no_records(bench: Bench) -> None:
+    bench.poll()
+    bench.member.ends[A] = 103
+    bench.member.changed = True
+    bench.poll()
+    assert bench.member.started == [{A: 100, B: 200}] * 2
 
 
-def test_reassigned_partition_without_offsets_starts_at_its_end(latest: Bench) -> None:
-    latest.poll()
+def test_reassigned_partition_without_offsets_starts_at_its_end(bench: Bench) -> None:
+    bench.poll()
     for assigned in ({B}, {A, B}):
-        latest.member.assigned, latest.member.changed = frozenset(assigned), True
-        latest.member.ends[A] = 103
-        latest.poll()
-    assert latest.member.started[2:] == [{A: 103, B: 200}]
+        bench.member.assigned, bench.member.changed = frozenset(assigned), True
+        bench.member.ends[A] = 103
+        bench.poll()
+    assert bench.member.started[2:] == [{A: 103, B: 200}]
 
 
 def test_unknown_partition_is_read_once_brokers_return_it(
-    latest: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
-    del latest.member.ends[B]
-    latest.poll()
-    latest.poll()
-    assert latest.member.started == [{A: 100}], "still unknown"
-    latest.member.ends[B] = 200
+    del bench.member.ends[B]
+    bench.poll()
+    bench.poll()
+    assert bench.member.started == [{A: 100}], "still unknown"
+    bench.member.ends[B] = 200
     for _ in range(2):
-        latest.poll()
-    assert latest.member.started[1:] == [{A: 100, B: 200}]
+        bench.poll()
+    assert bench.member.started[1:] == [{A: 100, B: 200}]
 
 
-def test_known_partitions_are_not_looked_up_again(latest: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_partitions_are_not_looked_up_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
-    latest.poll()
-    monkeypatch.setattr(latest.member, "bounds", None)
-    latest.poll()
+    bench.poll()
+    monkeypatch.setattr(bench.member, "bounds", None)
+    bench.poll()
 
 
-def test_due_topic_pattern_is_matched_before_records_are_read(latest: Bench) -> None:
-    latest.member.pattern = SimpleNamespace(is_due=True)
-    latest.poll()
-    assert (latest.member.finds, latest.member.started) == (1, [])
-    latest.member.pattern.is_due = False
-    latest.poll()
-    assert (latest.member.finds, latest.member.started) == (1, [{A: 100, B: 200}])
+def test_due_topic_pattern_is_matched_before_records_are_read(bench: Bench) -> None:
+    bench.member.pattern = SimpleNamespace(is_due=True)
+    bench.poll()
+    assert (bench.member.topic_lookups, bench.member.started) == (1, [])
+    bench.member.pattern.is_due = False
+    bench.poll()
+    assert (bench.member.topic_lookups, bench.member.started) == (1, [{A: 100, B: 200}])
 
 
 def test_reset_by_duration_keeps_the_position_in_rebalances(
@@ -188,13 +189,13 @@ def test_reset_by_duration_keeps_the_position_in_rebalances(
     assert bench.member.started == [{A: 90, B: 190}] * 2
 
 
-def test_batch_lost_before_its_write_is_read_again(latest: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    latest.poll()
-    latest.member.fetched = [Record("t", 0, 100, 0, (), None, b"a")]
+def test_batch_lost_before_its_write_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.poll()
+    bench.member.fetched = [Record("t", 0, 100, 0, (), None, b"a")]
     monkeypatch.setattr(BatchOwnership, "is_lost", True)
-    latest.poll()
-    assert latest.member.changed
-    assert not latest.executor.has_pending_commit
+    bench.poll()
+    assert bench.member.changed
+    assert not bench.executor.has_pending_commit
 
 
 @pytest.mark.parametrize("policy", ["LATEST", "by_duration", "by_duration:1H", ""])

@@ -14,33 +14,35 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 @pytest.mark.parametrize(
     ("committed", "policy", "expected"),
     [
-        pytest.param(7, "earliest", Start(7), id="where the group left off"),
-        pytest.param(None, "earliest", Start(5), id="no offset, from the beginning"),
-        pytest.param(None, "latest", Start(9), id="no offset, from the end"),
+        pytest.param(7, "earliest", Start(7), id="committed offset"),
+        pytest.param(None, "earliest", Start(5), id="no offset: earliest"),
+        pytest.param(None, "latest", Start(9), id="no offset: latest"),
         pytest.param(
             2,
             "earliest",
             Start(5, "t-0: offset 2 is not in [5, 9]; continuing at 5"),
-            id="expired: the gap is told",
+            id="expired: earliest, with the gap",
         ),
-        pytest.param(None, "by_duration:PT1H", Start(7), id="no offset, from an hour ago"),
-        pytest.param(None, "by_duration:PT1S", Start(9), id="no record is so new"),
-        pytest.param(None, "by_duration:P9D", Start(5), id="the first one is deleted meanwhile"),
-        pytest.param(6, "by_duration:PT1H", Start(6), id="where the group left off, whatever its age"),
+        pytest.param(None, "by_duration:PT1H", Start(7), id="no offset: an hour ago"),
+        pytest.param(None, "by_duration:PT1S", Start(9), id="no record in the duration"),
+        pytest.param(None, "by_duration:P9D", Start(5), id="first record deleted"),
+        pytest.param(6, "by_duration:PT1H", Start(6), id="committed offset of any age"),
         pytest.param(
             2,
             "by_duration:PT1H",
             Start(7, "t-0: offset 2 is not in [5, 9]; continuing at 7"),
-            id="expired, from an hour ago",
+            id="expired: an hour ago",
         ),
     ],
 )
 def test_start_offset_follows_committed_offset_bounds_and_policy(
     committed: int | None, policy: str, expected: Start
 ) -> None:
-    since = {3_600_000: 7, 1000: None, 9 * 86_400_000: 3}
+    offsets_by_age = {3_600_000: 7, 1000: None, 9 * 86_400_000: 3}
     reset = OffsetReset.parse(policy)
-    assert choose_start(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: since[age_ms]) == expected
+    assert (
+        choose_start(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: offsets_by_age[age_ms]) == expected
+    )
 
 
 def test_policy_none_fails_without_a_valid_offset() -> None:
@@ -65,12 +67,10 @@ def test_missing_or_fully_read_partition_has_no_range() -> None:
 @pytest.mark.parametrize(
     ("spans", "cores", "expected"),
     [
-        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="a long one is shared by the cores"),
-        pytest.param(
-            {P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="no piece is too small to be worth it"
-        ),
-        pytest.param({P0: (0, 10)}, 4, 1, id="a short one stays whole"),
-        pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several stay whole, each of them"),
+        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="long partition is split by cores"),
+        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="minimum size of pieces"),
+        pytest.param({P0: (0, 10)}, 4, 1, id="short partition is not split"),
+        pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several partitions are not split"),
     ],
 )
 def test_only_a_single_partition_is_split(

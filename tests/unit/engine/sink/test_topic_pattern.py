@@ -1,4 +1,4 @@
-"""The topics that match a sink's `topics.regex`, and the interval of matches."""
+"""Tests for the topics that match a sink's `topics.regex`, and for the interval of matches."""
 
 from __future__ import annotations
 

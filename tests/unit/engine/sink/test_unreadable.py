@@ -1,4 +1,4 @@
-"""The record that failed a job is converted again alone."""
+"""Tests that a record that failed a job is converted again alone, to find the error."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.fakes.spark.passes import steps
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HERE = TopicPartition("or-de.rs-1", 3)
+PARTITION = TopicPartition("or-de.rs-1", 3)
 VALUES = {40: b"{}", 41: b'{"a": xyz}', 42: b"[1"}
 DATA = "org.apache.kafka.connect.errors.DataException"
-REFUSED = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+CONVERSION_ERROR = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 
 def json_steps(**config: str) -> Steps:
@@ -35,7 +35,7 @@ def json_steps(**config: str) -> Steps:
 
 def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
     """Return the record named in a Spark error, which is wrapped like in a plugin."""
-    text = f"The {part} of {HERE.topic}-{HERE.partition}@{offset} cannot be converted: {REFUSED}"
+    text = f"The {part} of {PARTITION.topic}-{PARTITION.partition}@{offset} cannot be converted: {CONVERSION_ERROR}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
     unreadable = Unreadable.parse(error)
@@ -43,14 +43,14 @@ def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
     return unreadable
 
 
-def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+def read(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
     """Return the records of a tail of two partitions."""
-    assert (place, offsets[0] in VALUES) == (HERE, True)
+    assert (topic_partition, offsets[0] in VALUES) == (PARTITION, True)
     rows = [
         Record(
-            topic=HERE.topic,
+            topic=PARTITION.topic,
             partition=partition,
-            offset=at,
+            offset=offset,
             timestamp_ms=1000,
             timestamp_type=0,
             key=b"[1",
@@ -58,7 +58,7 @@ def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
             headers=(),
         )
         for partition in (2, 3)
-        for at, value in VALUES.items()
+        for offset, value in VALUES.items()
     ]
     return tail_table(rows)
 
@@ -66,15 +66,15 @@ def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
 def test_fault_contains_record_stage_and_parser_error() -> None:
     fault = parse_error().find_fault(json_steps(), read)
     assert fault is not None
-    assert (fault.topic, fault.partition, fault.offset) == (HERE.topic, 3, 41)
+    assert (fault.topic, fault.partition, fault.offset) == (PARTITION.topic, 3, 41)
     assert (fault.stage, fault.class_name, fault.exception, fault.message) == (
         "VALUE_CONVERTER",
         "V",
         DATA,
-        REFUSED,
+        CONVERSION_ERROR,
     )
     assert ToleranceExceeded(fault).root == (
-        f"{DATA}: record or-de.rs-1-3@41 failed at VALUE_CONVERTER: {REFUSED}"
+        f"{DATA}: record or-de.rs-1-3@41 failed at VALUE_CONVERTER: {CONVERSION_ERROR}"
         "json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)"
     )
 
@@ -94,18 +94,20 @@ def test_error_without_a_record_is_not_parsed() -> None:
     assert Unreadable.parse(ValueError("cannot be converted")) is None
 
 
-@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("is_deleted", [True, False])
 def test_record_that_cannot_be_read_again_has_no_fault(
-    caplog: pytest.LogCaptureFixture, *, gone: bool
+    caplog: pytest.LogCaptureFixture, *, is_deleted: bool
 ) -> None:
-    def reads(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-        if gone:
-            return read(place, offsets).slice(0, 0)
-        raise TimeoutError("Kafka is away")
+    def read_again(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+        if is_deleted:
+            return read(topic_partition, offsets).slice(0, 0)
+        raise TimeoutError("Kafka is unavailable")
 
     with caplog.at_level(logging.WARNING):
-        assert parse_error().find_fault(json_steps(), reads) is None
-    assert ("Failed to read record or-de.rs-1-3@41 again to find its error" in caplog.messages) is not gone
+        assert parse_error().find_fault(json_steps(), read_again) is None
+    assert (
+        "Failed to read record or-de.rs-1-3@41 again to find its error" in caplog.messages
+    ) is not is_deleted
 
 
 def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
@@ -119,22 +121,22 @@ def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
     ("fault", "root"),
     [
         pytest.param(
-            fault_with("a.E: no\n\tat x", "no"), "a.E: record t-0@7 failed at TRANSFORMATION: no", id="alone"
+            fault_with("a.E: no\n\tat x", "no"), "a.E: record t-0@7 failed at TRANSFORMATION: no", id="no cause"
         ),
         pytest.param(
             fault_with("a.E\n\tat x", ""), "a.E: record t-0@7 failed at TRANSFORMATION", id="no message"
         ),
-        pytest.param(fault_with("a.E: no\n\tat x", "no", None), "a.E: no", id="of a source"),
+        pytest.param(fault_with("a.E: no\n\tat x", "no", None), "a.E: no", id="source record"),
         pytest.param(
             fault_with("a.E: bad: end of input\nCaused by: EOFError: end of input\n\tat x", ""),
-            "a.E: record t-0@7 failed at TRANSFORMATION: bad: end of input", id="a cause that the message quotes",
+            "a.E: record t-0@7 failed at TRANSFORMATION: bad: end of input", id="cause in the message",
         ),
         pytest.param(
             fault_with(f"a.E: {'x' * 500}\nCaused by: b.F: why\n at [Source: x; line: 2, column: 9]\n\tat x", ""),
             f"a.E: record t-0@7 failed at TRANSFORMATION: {'x' * 159}…: b.F: why (line 2, column 9)",
-            id="a long message does not hide Jackson's cause",
+            id="Jackson's cause after a long message",
         ),
     ],
 )  # fmt: skip
-def test_first_line_of_a_record_trace(fault: Fault, root: str) -> None:
+def test_first_line_of_a_record_trace_contains_location_message_and_cause(fault: Fault, root: str) -> None:
     assert ToleranceExceeded(fault).root == root

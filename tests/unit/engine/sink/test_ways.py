@@ -1,4 +1,4 @@
-"""The choice of the way to write a sink's batch."""
+"""Tests for the choice of the way to write a sink's batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts to write a batch of a source, with simulated ways."""
+"""Tests for attempts to write a batch of a source, with simulated ways."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_batch_report_contains_the_way_and_the_reason() -> None:
     attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
     attempt(bench.outcomes.append)
-    done, nothing = bench.outcomes
+    done, no_batch = bench.outcomes
     assert isinstance(done, BatchDone)
     assert done.way == "by columns, in a Spark job shared with other tasks: the plugin returns the records"
-    assert nothing is None
+    assert no_batch is None
 
 
 def test_each_attempt_chooses_the_way_again() -> None:
-    error = RetriableError("the brokers are away")
+    error = RetriableError("the brokers are unavailable")
     bench = Bench([error, DONE], lane=Way.WORKER_PRODUCER)
     attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)

@@ -1,4 +1,4 @@
-"""The start, commit and retry of a source's transactions (KIP-618)."""
+"""Tests for the start, commit and retry of a source's transactions (KIP-618)."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.m
 
 @dataclass
 class Transactions:
-    """Records commits; each error in `trouble` is raised once, by the next write or commit."""
+    """Records commits; each error in `errors` is raised once, by the next write or commit."""
 
     committed: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
     open: list[Any] = field(default_factory=list)
-    trouble: dict[str, list[Exception]] = field(default_factory=dict)
+    errors: dict[str, list[Exception]] = field(default_factory=dict)
     is_open: bool = False
     closed: bool = False
 
-    def _called(self, name: str) -> None:
-        if self.trouble.get(name):
+    def _raise_error(self, name: str) -> None:
+        if self.errors.get(name):
             self.open, self.is_open = [], False
-            raise self.trouble[name].pop(0)
+            raise self.errors[name].pop(0)
 
     def write(
         self,
@@ -65,12 +65,12 @@ class Transactions:
     ) -> None:
         assert topic == "t"
         assert not placed, "no offsets are requested"
-        self._called("write")
+        self._raise_error("write")
         self.is_open = True
         self.open += [value.decode() for value in columns["value"]]
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
-        self._called("commit")
+        self._raise_error("commit")
         self.committed.append((self.open, {k: v for k, v in offsets.items() if v is not None}))
         count, self.open, self.is_open = len(self.open), [], False
         return count
@@ -83,7 +83,7 @@ class Transactions:
 
 
 class Numbers(SourceTask):
-    """Returns two numbers per poll until there are none left."""
+    """Returns two numbers per poll, up to `last`."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -128,7 +128,7 @@ class Work(TransactionalSourceExecutor):
 
 @contextlib.contextmanager
 def fail_if_job_runs(what: str) -> Iterator[Any]:
-    yield pytest.fail(f"Spark has nothing to do, and was asked for {what}")
+    yield pytest.fail(f"Unexpected Spark job: {what}")
 
 
 def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transactions]:
@@ -166,23 +166,23 @@ def run(launch: JobLauncher | None) -> JobResult:
 
 
 def test_each_poll_is_written_in_a_transaction_with_its_offsets() -> None:
-    one, _, transactions = work()
+    executor, _, transactions = work()
     for number in (1, 2):
-        done = run(one.poll(requested=True))
+        done = run(executor.poll(requested=True))
         assert isinstance(done, BatchDone)
         assert (done.offsets, done.records, done.transaction) == ({}, 2, 2)
-        assert not one.is_flowing
+        assert not executor.is_flowing
         assert transactions.committed[-1] == (
             [str(2 * number - 1), str(2 * number)],
             {PART: {"position": 2 * number}},
         )
 
 
-@pytest.mark.parametrize("where", ["write", "commit"])
-def test_retriable_transaction_error_repeats_the_same_batch(where: str) -> None:
-    one, _, transactions = work()
-    transactions.trouble[where] = [StoreUnavailable("no broker answers")]
-    launch = one.poll(requested=True)
+@pytest.mark.parametrize("method", ["write", "commit"])
+def test_retriable_transaction_error_repeats_the_same_batch(method: str) -> None:
+    executor, _, transactions = work()
+    transactions.errors[method] = [StoreUnavailable("no broker responds")]
+    launch = executor.poll(requested=True)
     first = run(launch)
     assert isinstance(first, RetriableError)
     assert transactions.committed == []
@@ -191,49 +191,49 @@ def test_retriable_transaction_error_repeats_the_same_batch(where: str) -> None:
 
 
 def test_fenced_producer_fails_the_task() -> None:
-    one, _, transactions = work()
-    transactions.trouble["commit"] = [Fenced("There is a newer producer")]
-    assert isinstance(run(one.poll(requested=True)), Fenced)
+    executor, _, transactions = work()
+    transactions.errors["commit"] = [Fenced("There is a newer producer")]
+    assert isinstance(run(executor.poll(requested=True)), Fenced)
 
 
 def test_interval_boundary_combines_several_polls_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    one, task, transactions = work(INTERVAL)
-    first, second = run(one.poll(requested=True)), run(one.poll(requested=True))
+    executor, task, transactions = work(INTERVAL)
+    first, second = run(executor.poll(requested=True)), run(executor.poll(requested=True))
     assert isinstance(first, BatchDone)
     assert isinstance(second, BatchDone)
     assert (first.transaction, second.transaction, transactions.committed) == (None, None, [])
-    assert one.is_flowing
+    assert executor.is_flowing
     now[0] = 1.0
-    third = run(one.poll(requested=True))
+    third = run(executor.poll(requested=True))
     assert isinstance(third, BatchDone)
     assert (third.records, third.transaction) == (0, 4), "the commit is due, and there was no further poll"
     assert transactions.committed == [(["1", "2", "3", "4"], {PART: {"position": 4}})]
     assert task.next == 4
-    assert not one.is_flowing
+    assert not executor.is_flowing
 
 
 def test_interval_transaction_is_committed_before_a_pause_or_stop() -> None:
-    one, _, transactions = work(INTERVAL)
-    run(one.poll(requested=True))
-    done = run(one.poll(requested=False))
+    executor, _, transactions = work(INTERVAL)
+    run(executor.poll(requested=True))
+    done = run(executor.poll(requested=False))
     assert isinstance(done, BatchDone)
     assert done.transaction == 2
     assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
 
 
 def test_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
-    one, _, transactions = work(INTERVAL)
-    run(one.poll(requested=True))
-    transactions.trouble["write"] = [StoreUnavailable("no broker answers")]
-    assert isinstance(run(one.poll(requested=True)), StoreUnavailable)
+    executor, _, transactions = work(INTERVAL)
+    run(executor.poll(requested=True))
+    transactions.errors["write"] = [StoreUnavailable("no broker responds")]
+    assert isinstance(run(executor.poll(requested=True)), StoreUnavailable)
     assert transactions.committed == []
 
 
 def test_closing_the_executor_closes_the_producer() -> None:
-    one, _, transactions = work()
-    one.close()
+    executor, _, transactions = work()
+    executor.close()
     assert transactions.closed
 
 
@@ -296,8 +296,8 @@ def test_record_with_nul_in_a_header_name_is_skipped_if_errors_are_tolerated() -
     table = pa.table({"value": ["a", "b"], "headers": headers})
     batch = SourceBatch(offsets={}, table=table, topic="t", value_schema=STRING)
     records = SourceRecords(spec, steps(ALL, moody=False), None, None, threading.Event())
-    passed, summary = records.process_table(batch)
-    assert passed["value"].to_pylist() == [b"b"]
+    processed, summary = records.process_table(batch)
+    assert processed["value"].to_pylist() == [b"b"]
     assert (summary.counts.skipped, summary.fatal) == (1, None)
-    (part,) = slices(passed.to_batches())
+    (part,) = slices(processed.to_batches())
     assert python_columns(part)["value"] == [b"b"]

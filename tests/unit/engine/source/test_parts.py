@@ -1,4 +1,4 @@
-"""The shared parts of a source's ways: sending batches, and releasing producers."""
+"""Tests for the shared parts of a source's ways: sending batches, and releasing producers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sender:
     def __init__(self) -> None:
         self.batches: list[PendingBatch] = []
         self.runs: list[object] = []
-        self.left: list[object] = []
+        self.released: list[object] = []
 
     def put(self, batch: PendingBatch, run: object = None) -> None:
         """Record a batch."""
@@ -36,7 +36,7 @@ class Sender:
 
     def release_producers(self, run: object) -> None:
         """Record a run that has ended."""
-        self.left.append(run)
+        self.released.append(run)
 
 
 class Bench:
@@ -52,14 +52,14 @@ class Bench:
             worker_producers=self.producers,
             coalescer=self.coalescer,
         )
-        nothing: Any = None
+        unused: Any = None
         self.parts = SourceParts(
             spec=TaskSpec(task=TASK, task_config={}, connector_config={}),
             context=context,
             group=group,
-            converters=nothing,
+            converters=unused,
             records=None,
-            worker_records=nothing,
+            worker_records=unused,
             topics=None,
             cancelled=threading.Event(),
         )
@@ -79,14 +79,14 @@ class Bench:
         return [self.lanes.batches, self.producers.batches, self.coalescer.batches]
 
 
-@pytest.mark.parametrize(("way", "place"), [(Way.LANE, 0), (Way.WORKER_PRODUCER, 1)])
-def test_producers_of_batches_without_a_job_are_released_at_the_end(way: Way, place: int) -> None:
+@pytest.mark.parametrize(("way", "index"), [(Way.LANE, 0), (Way.WORKER_PRODUCER, 1)])
+def test_producers_of_batches_without_a_job_are_released_at_the_end(way: Way, index: int) -> None:
     bench = Bench()
     batch = bench.send(way)
-    assert bench.sent() == [[batch] if each == place else [] for each in range(3)]
+    assert bench.sent() == [[batch] if number == index else [] for number in range(3)]
     assert batch.producer is not None
     bench.parts.close_producers()
-    assert bench.lanes.left == bench.producers.left == [bench.group]
+    assert bench.lanes.released == bench.producers.released == [bench.group]
 
 
 @pytest.mark.parametrize("way", [Way.COALESCED, None])
@@ -96,7 +96,7 @@ def test_batch_of_a_shared_job_uses_no_producer(way: Way | None) -> None:
     assert bench.sent() == [[], [], [batch]]
     assert batch.producer is None
     bench.parts.close_producers()
-    assert bench.lanes.left == bench.producers.left == []
+    assert bench.lanes.released == bench.producers.released == []
 
 
 @pytest.mark.parametrize("way", [Way.LANE, Way.WORKER_PRODUCER])

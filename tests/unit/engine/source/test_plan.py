@@ -1,4 +1,4 @@
-"""The batches of a source that take the column path, and those that share a job."""
+"""Tests for the choice of source batches that take the column path, and of those that share a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, Stage, make_chain
 from kraal.transforms.hoist_field import HoistFieldValue
-from tests.fakes.spark.column_path import JSON, TEXT, chain_steps, chained
+from tests.fakes.spark.column_path import JSON_CONVERTER, STRING_CONVERTER, chain_steps, chained
 from tests.fakes.spark.plugins import Text
 
 REGISTRY = Registry.load()
@@ -30,7 +30,7 @@ ROW = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=NUMBER), Field(nam
 VALUE = frozenset({"value"})
 
 
-def make_columns(config: Mapping[str, str], value: str = JSON) -> SourceColumns:
+def make_columns(config: Mapping[str, str], value: str = JSON_CONVERTER) -> SourceColumns:
     steps = chain_steps(make_chain(REGISTRY, config), value)
     return SourceColumns(steps, Converters(steps.key, steps.value, ("same",)), tuple(sorted(config.items())))
 
@@ -39,7 +39,7 @@ def batch(schema: Schema | None = STRING, topic: str | None = "a", **more: Any) 
     return SourceBatch(offsets={}, topic=topic, value_schema=schema, timestamp_ms=1, **more)
 
 
-def conditional_filter(given: str) -> dict[str, str]:
+def conditional_filter(predicate: str) -> dict[str, str]:
     """Return a chain that drops records conditionally."""
     return {
         **chained({"type": "Filter", "predicate": "p"}),
@@ -51,15 +51,15 @@ def conditional_filter(given: str) -> dict[str, str]:
                 "topic b": {"type": "TopicNameMatches", "pattern": "b"},
                 "header": {"type": "HasHeaderKey", "name": "h"},
                 "tombstone": {"type": "RecordIsTombstone"},
-            }[given].items()
+            }[predicate].items()
         },
         "predicates.p.type": "org.apache.kafka.connect.transforms.predicates."
-        + {"header": "HasHeaderKey", "tombstone": "RecordIsTombstone"}.get(given, "TopicNameMatches"),
+        + {"header": "HasHeaderKey", "tombstone": "RecordIsTombstone"}.get(predicate, "TopicNameMatches"),
     }
 
 
 @pytest.mark.parametrize(
-    ("config", "given", "names", "goes"),
+    ("config", "source_batch", "names", "is_accepted"),
     [
         pytest.param(chained(HOIST, TOPIC), batch(), {"value"}, True, id="a line"),
         pytest.param(chained(HOIST), batch(None), {"value"}, False, id="no schema"),
@@ -76,60 +76,58 @@ def conditional_filter(given: str) -> dict[str, str]:
             batch(ROW),
             {"value"},
             False,
-            id="fails",
+            id="missing field",
         ),
         pytest.param(
             chained({"type": "MaskField$Value", "fields": "a", "replacement": "x"}),
             batch(ROW),
             {"value"},
             False,
-            id="a replacement that is no number",
+            id="replacement is not a number",
         ),
         pytest.param(chained({**TOPIC, "offset.field": "o"}), batch(ROW), {"value"}, False, id="an offset"),
-        pytest.param(
-            conditional_filter("topic b"), batch(), {"value"}, True, id="no record meets the condition"
-        ),
+        pytest.param(conditional_filter("topic b"), batch(), {"value"}, True, id="no record matches"),
         pytest.param(
             conditional_filter("topic a"),
             batch(),
             {"value"},
             False,
-            id="all do, and are dropped",
+            id="all records match and are dropped",
         ),
-        pytest.param(conditional_filter("header"), batch(), {"value"}, True, id="there are no headers"),
+        pytest.param(conditional_filter("header"), batch(), {"value"}, True, id="no headers"),
         pytest.param(
             conditional_filter("header"),
             batch(),
             {"value", "headers"},
             False,
-            id="there may be such a header",
+            id="possible header",
         ),
-        pytest.param(conditional_filter("tombstone"), batch(), {"value"}, False, id="some may be null"),
+        pytest.param(conditional_filter("tombstone"), batch(), {"value"}, False, id="possible nulls"),
     ],
 )
 def test_batch_takes_the_column_path_if_no_stage_depends_on_the_record(
-    config: dict[str, str], given: SourceBatch, names: set[str], *, goes: bool
+    config: dict[str, str], source_batch: SourceBatch, names: set[str], *, is_accepted: bool
 ) -> None:
-    assert (make_columns(config).plan(given, frozenset(names)) is not None) is goes
+    assert (make_columns(config).plan(source_batch, frozenset(names)) is not None) is is_accepted
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "goes"),
+    ("schema", "value", "is_accepted"),
     [
-        (STRING, TEXT, True),
-        (Schema(type=Type.INT32, name=DATE), JSON, True),
-        (Schema(type=Type.INT32, name=DATE), TEXT, False),
-        (Schema(type=Type.INT32, name=TIME), JSON, False),
-        (ROW, TEXT, False),
+        (STRING, STRING_CONVERTER, True),
+        (Schema(type=Type.INT32, name=DATE), JSON_CONVERTER, True),
+        (Schema(type=Type.INT32, name=DATE), STRING_CONVERTER, False),
+        (Schema(type=Type.INT32, name=TIME), JSON_CONVERTER, False),
+        (ROW, STRING_CONVERTER, False),
     ],
 )
 def test_column_path_requires_converters_with_exact_columns(
-    schema: Schema, value: str, *, goes: bool
+    schema: Schema, value: str, *, is_accepted: bool
 ) -> None:
     chain = chained({"type": "RegexRouter", "regex": "a", "replacement": "b"})
     steps = chain_steps(make_chain(REGISTRY, chain), value)
     plan = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE)
-    assert (plan is not None) is goes
+    assert (plan is not None) is is_accepted
     if plan is not None:
         assert plan[1] == "b"
 
@@ -146,15 +144,17 @@ class RenamedJson(JsonConverter):
     """Overrides no methods."""
 
 
-@pytest.mark.parametrize(("converter", "goes"), [(Text, False), (LouderJson, False), (RenamedJson, True)])
+@pytest.mark.parametrize(
+    ("converter", "is_accepted"), [(Text, False), (LouderJson, False), (RenamedJson, True)]
+)
 def test_column_path_requires_the_converter_class_to_declare_exact_columns(
-    converter: type[Converter], *, goes: bool
+    converter: type[Converter], *, is_accepted: bool
 ) -> None:
     custom = converter()
     custom.configure({}, is_key=False)
     steps = replace(chain_steps(make_chain(REGISTRY, chained(HOIST))), value=custom)
     plan = SourceColumns(steps, Converters(steps.key, custom, ()), ()).plan(batch(), VALUE)
-    assert (plan is not None) is goes
+    assert (plan is not None) is is_accepted
 
 
 class Louder(HoistFieldValue):

@@ -1,4 +1,4 @@
-"""The reports and retries of a source task while brokers refuse its records."""
+"""Tests for the reports and retries of a source task while brokers refuse its records."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kraal.engine.kafka_io.refusals import Refusal
 from kraal.engine.source.refused import RefusalWatch
 from kraal.plugins.api import RetriableError
 
-OWN = "connector-producer-c-0"
+CLIENT_ID = "connector-producer-c-0"
 OPTIONS = {"batch.size": "262144"}
 
 
-class Stage:
+class WatchedRun:
     """A run with a manual timer and simulated refusals."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Stage:
         spec = TaskSpec(
             task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, working=self._working
         )
-        self.watch = RefusalWatch(spec, context, self.limits, OWN, self._interrupt)
+        self.watch = RefusalWatch(spec, context, self.limits, CLIENT_ID, self._interrupt)
 
     def start(self) -> None:
         """Launch a job."""
@@ -67,63 +67,63 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def run() -> WatchedRun:
+    return WatchedRun()
 
 
 @pytest.mark.parametrize(
-    ("refusal", "warned"),
+    ("refusal", "is_logged"),
     [
         (Refusal("shared", "t", "NOT_ENOUGH_REPLICAS", 1), True),
-        (Refusal(OWN, "chosen by a transform", "NOT_ENOUGH_REPLICAS", 1), True),
+        (Refusal(CLIENT_ID, "chosen by a transform", "NOT_ENOUGH_REPLICAS", 1), True),
         (Refusal("shared", "of another task", "NOT_ENOUGH_REPLICAS", 1), False),
         (Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1), False),
     ],
 )
 def test_refusal_is_logged_and_reported_as_the_cause_of_a_stall(
-    stage: Stage, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, warned: bool
+    run: WatchedRun, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, is_logged: bool
 ) -> None:
-    stage.start()
-    stage.check(refusal)
+    run.start()
+    run.check(refusal)
     assert not caplog.records, "it may have been the only refusal"
     for count in (2, 3):
-        stage.check(replace(refusal, count=count))
+        run.check(replace(refusal, count=count))
     expected = f"c-0: The brokers refuse records for the topic '{refusal.topic}' with NOT_ENOUGH_REPLICAS"
-    assert [record.message.startswith(expected) for record in caplog.records] == [True] * warned
-    assert [failure.split(": ")[0] in expected for failure in stage.failures] == [True, True] * warned
-    assert stage.interrupted == 0
+    assert [record.message.startswith(expected) for record in caplog.records] == [True] * is_logged
+    assert [failure.split(": ")[0] in expected for failure in run.failures] == [True, True] * is_logged
+    assert run.interrupted == 0
 
 
-def test_batch_that_is_still_too_large_after_splits_is_repeated_in_smaller_batches(stage: Stage) -> None:
+def test_batch_that_is_still_too_large_after_splits_is_repeated_in_smaller_batches(run: WatchedRun) -> None:
     sizes = []
     for number in range(1, 4):
-        stage.start()
-        stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000))
-        stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000 + 500))
-        error = stage.outcomes.pop()
+        run.start()
+        run.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000))
+        run.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000 + 500))
+        error = run.outcomes.pop()
         assert isinstance(error, RetriableError)
         assert "batches are larger than max.message.bytes of the topic; trying batches of" in str(error)
-        sizes.append(stage.limits.cap_batch_size(OPTIONS, "batch.size")["batch.size"])
+        sizes.append(run.limits.cap_batch_size(OPTIONS, "batch.size")["batch.size"])
     assert sizes == ["65536", "16384", "4096"]
-    assert stage.interrupted == 3
+    assert run.interrupted == 3
 
 
-def test_short_jobs_share_a_check_and_are_not_examined(stage: Stage) -> None:
+def test_short_jobs_share_a_check_and_are_not_examined(run: WatchedRun) -> None:
     for _ in range(3):
-        stage.start()
-        stage.finish(None)
-    stage.start()
-    assert len(stage.timers) == 1
-    stage.refusals = [Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000)]
-    stage.timers.pop()()
-    stage.finish(None)
-    stage.start()
-    stage.timers.pop()()
-    assert stage.interrupted == 0
+        run.start()
+        run.finish(None)
+    run.start()
+    assert len(run.timers) == 1
+    run.refusals = [Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000)]
+    run.timers.pop()()
+    run.finish(None)
+    run.start()
+    run.timers.pop()()
+    assert run.interrupted == 0
 
 
-def test_ended_job_is_no_longer_watched(stage: Stage) -> None:
-    stage.start()
-    stage.finish(None)
-    stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000))
-    assert (stage.outcomes, stage.interrupted, stage.timers) == ([None], 0, [])
+def test_ended_job_is_no_longer_watched(run: WatchedRun) -> None:
+    run.start()
+    run.finish(None)
+    run.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000))
+    assert (run.outcomes, run.interrupted, run.timers) == ([None], 0, [])

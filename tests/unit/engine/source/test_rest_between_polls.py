@@ -1,4 +1,4 @@
-"""A polled source that reads continuously is suspended before a pause or a stop, and without a lease."""
+"""Tests that a continuous source is suspended before a pause or a stop, and without a lease."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMEOUT_S = 20.0
 class Reading(SourceTask):
     """Reads continuously from its first poll until `rest`."""
 
-    did: queue.SimpleQueue[str]
+    actions: queue.SimpleQueue[str]
     reads = False
 
     @override
@@ -47,7 +47,7 @@ class Reading(SourceTask):
     def poll(self) -> None:
         if not self.reads:
             self.reads = True
-            self.did.put("read")
+            self.actions.put("read")
 
     @property
     @override
@@ -57,26 +57,26 @@ class Reading(SourceTask):
     @override
     def rest(self) -> None:
         self.reads = False
-        self.did.put("rest")
+        self.actions.put("rest")
 
     @override
     def stop(self) -> None:
-        self.did.put("stop")
+        self.actions.put("stop")
 
 
 class Bench:
     """A run of a `Reading` task."""
 
     def __init__(self, host: Threads) -> None:
-        self.leased = True
+        self.has_lease = True
         self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
         spec = TaskSpec(
             task=TaskId(ConnectorName("c"), 0),
             task_config={},
             connector_config={},
-            lease=lambda: self.leased,
+            lease=lambda: self.has_lease,
         )
-        means: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             plugins=None,
             worker={"bootstrap.servers": "b:1"},
             poll_interval_s=0.005,
@@ -90,7 +90,7 @@ class Bench:
             host,
             Owner("c-0"),
             spec,
-            lambda: SourceExecutor(spec, Reading, "1.0", {}, means, group),
+            lambda: SourceExecutor(spec, Reading, "1.0", {}, context, group),
             self.events.put,
         )
 
@@ -102,7 +102,7 @@ class Bench:
         return event
 
     def expect_action(self, what: str) -> None:
-        assert Reading.did.get(timeout=TIMEOUT_S) == what
+        assert Reading.actions.get(timeout=TIMEOUT_S) == what
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
-    Reading.did = queue.SimpleQueue()
+    Reading.actions = queue.SimpleQueue()
     host = Threads()
     bench = Bench(host)
     bench.run.start()
@@ -128,7 +128,7 @@ def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(bench: Be
     bench.next_event(Held)
     bench.expect_action("rest")
     threading.Event().wait(0.05)
-    assert Reading.did.empty()
+    assert Reading.actions.empty()
     bench.run.next()
     bench.expect_action("read")
     bench.run.stop()
@@ -138,9 +138,9 @@ def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(bench: Be
 
 
 def test_continuous_source_is_suspended_without_a_lease(bench: Bench) -> None:
-    bench.leased = False
+    bench.has_lease = False
     bench.expect_action("rest")
-    bench.leased = True
+    bench.has_lease = True
     bench.expect_action("read")
     bench.run.cancel()
     bench.next_event(Stopped)

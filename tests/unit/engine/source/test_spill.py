@@ -1,4 +1,4 @@
-"""The files that Spark tasks write for the producer in the worker."""
+"""Tests for the files that Spark tasks write for the producer in the worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SCHEMA = pa.schema([("topic", pa.string()), ("value", pa.binary()), ("note", pa.
 
 
 def batch(*rows: tuple[str | None, bytes | None, str | None]) -> pa.RecordBatch:
-    named = [{"topic": topic, "value": value, "note": note} for topic, value, note in rows]
-    return pa.RecordBatch.from_pylist(named, SCHEMA)
+    records = [{"topic": topic, "value": value, "note": note} for topic, value, note in rows]
+    return pa.RecordBatch.from_pylist(records, SCHEMA)
 
 
 def read(rows: Rows) -> list[object]:
@@ -22,10 +22,10 @@ def read(rows: Rows) -> list[object]:
 
 def test_partition_is_spilled_to_a_file_in_order_and_without_notes(tmp_path: Path) -> None:
     batches = [batch(("a", b"1", None), ("b", None, None)), batch(("a", b"3", None), (None, None, "{}"))]
-    [said] = _write(str(tmp_path), iter(batches))
-    [known] = said.to_pylist()
-    assert (known["rows"], known["topics"], known["notes"]) == (3, ["a", "b"], ["{}"])
-    rows = Rows(count=3, topics=frozenset(), notes=[], paths=[known["path"]], directory=tmp_path)
+    [output] = _write(str(tmp_path), iter(batches))
+    [description] = output.to_pylist()
+    assert (description["rows"], description["topics"], description["notes"]) == (3, ["a", "b"], ["{}"])
+    rows = Rows(count=3, topics=frozenset(), notes=[], paths=[description["path"]], directory=tmp_path)
     assert read(rows) == [
         {"topic": "a", "value": b"1"},
         {"topic": "b", "value": None},

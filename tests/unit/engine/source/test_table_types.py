@@ -1,4 +1,4 @@
-"""The columns of a plugin's table that are cast, and those that are rejected."""
+"""Tests for the columns of a plugin's table: those that are cast, and those that are rejected."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAIRS = [[{"key": "h", "value": b"x"}, {"key": "i", "value": None}], None]
 KAFKA_TYPES = {"topic": pa.string(), "partition": pa.int32(), "headers": HEADERS}
 
 
-def column(name: str, values: list[Any], given: pa.DataType) -> pa.Table:
+def column(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Table:
     batch = SourceBatch(
-        offsets={}, table=pa.table({name: pa.array(values, given), "value": ["a"] * len(values)})
+        offsets={}, table=pa.table({name: pa.array(values, arrow_type), "value": ["a"] * len(values)})
     )
     table = with_kafka_types(batch).table
     assert table is not None
@@ -31,7 +31,7 @@ def struct(key: pa.DataType, value: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "given"),
+    ("name", "values", "arrow_type"),
     [
         ("topic", ["a", None], pa.large_string()),
         ("topic", ["a", "b"], pa.string_view()),
@@ -50,8 +50,8 @@ def struct(key: pa.DataType, value: pa.DataType) -> pa.DataType:
         ("headers", [None, None], pa.null()),
     ],
 )
-def test_column_of_another_type_is_cast(name: str, values: list[Any], given: pa.DataType) -> None:
-    cast = column(name, values, given)
+def test_column_of_another_type_is_cast(name: str, values: list[Any], arrow_type: pa.DataType) -> None:
+    cast = column(name, values, arrow_type)
     assert cast.type == KAFKA_TYPES[name]
     assert cast.to_pylist() == values
 
@@ -64,7 +64,7 @@ def test_headers_as_a_map_or_with_text_are_cast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "given", "message"),
+    ("name", "values", "arrow_type", "message"),
     [
         ("topic", [1], pa.int32(), "Invalid type int32 of column 'topic'"),
         ("topic", [b"a"], pa.binary(), "Invalid type binary of column 'topic'"),
@@ -79,10 +79,10 @@ def test_headers_as_a_map_or_with_text_are_cast() -> None:
     ],
 )
 def test_column_of_an_unsupported_type_is_rejected(
-    name: str, values: list[Any], given: pa.DataType, message: str
+    name: str, values: list[Any], arrow_type: pa.DataType, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        column(name, values, given)
+        column(name, values, arrow_type)
 
 
 def test_table_of_the_right_types_and_batch_without_a_table_are_unchanged() -> None:

@@ -1,4 +1,4 @@
-"""Errors for records that are too large, as Spark's Kafka writer and the brokers report them."""
+"""Tests for the errors of records that Spark's Kafka writer or the brokers reject as too large."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from kraal.engine.failure_trace import failure_trace
 from kraal.engine.source.too_large import explain_size_error, max_record_size
 
-OF_BROKERS = (
+BROKER_ERROR = (
     "org.apache.kafka.common.errors.RecordTooLargeException: The request included a message larger than the max "
     "message size the server will accept."
 )
-OF_PRODUCER = (
+PRODUCER_ERROR = (
     "org.apache.kafka.common.errors.RecordTooLargeException: The message is 1200086 bytes when serialized which is "
     "larger than 1048576, which is the value of the max.request.size configuration."
 )
@@ -28,17 +28,17 @@ class Py4JJavaError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("cause", "topic", "first"),
+    ("cause", "topic", "first_line"),
     [
         pytest.param(
-            OF_BROKERS,
+            BROKER_ERROR,
             "small",
             "RecordTooLargeException: A record of 5001 bytes for the topic 'small' is larger than "
             "max.message.bytes=2000 of the topic. Make records smaller, or raise max.message.bytes of the topic",
             id="the topic's limit",
         ),
         pytest.param(
-            OF_PRODUCER,
+            PRODUCER_ERROR,
             "t",
             "RecordTooLargeException: A record of 1200086 bytes for the topic 't' is larger than "
             "max.request.size=1048576 of the producer. Make records smaller, or raise "
@@ -46,7 +46,7 @@ class Py4JJavaError(Exception):
             id="the producer's limit",
         ),
         pytest.param(
-            OF_BROKERS,
+            BROKER_ERROR,
             None,
             "RecordTooLargeException: A record of 5001 bytes for the topic 'small, t' is larger than "
             "max.message.bytes=2000 of the topic. Make records smaller, or raise max.message.bytes of the topic",
@@ -55,12 +55,12 @@ class Py4JJavaError(Exception):
     ],
 )
 def test_error_for_a_too_large_record_contains_topic_and_setting(
-    cause: str, topic: str | None, first: str
+    cause: str, topic: str | None, first_line: str
 ) -> None:
     table = pa.table({"key": [None, b"k"], "value": ["short", "x" * 5000]})
     error = explain_size_error(Py4JJavaError(cause), topic, LIMITS, table)
     trace = failure_trace(error, "task c-0, batch 1")
-    assert trace.splitlines()[0] == first
+    assert trace.splitlines()[0] == first_line
     assert "Lost task 0.0 in stage 1.0" in trace
 
 

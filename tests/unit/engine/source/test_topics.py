@@ -1,4 +1,4 @@
-"""The lookup and creation of a task's topics, with simulated brokers.
+"""Tests for the lookup and creation of a task's topics, with simulated brokers.
 
 Mirrors AbstractWorkerSourceTaskTest (testTopicCreate…, testTopicDescribe…) and TopicAdminTest.
 """
@@ -31,7 +31,7 @@ MISSING = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
 class Brokers:
     """Records requests, and returns predefined errors."""
 
-    exist: set[str] = field(default_factory=set)
+    existing: set[str] = field(default_factory=set)
     describe_error: int | None = None
     create_error: int | None = None
     described: list[list[str]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Brokers:
         self.described.append(list(names))
         if self.describe_error is not None:
             return {name: ck.KafkaError(self.describe_error, "so") for name in names}
-        return {name: None if name in self.exist else ck.KafkaError(MISSING) for name in names}
+        return {name: None if name in self.existing else ck.KafkaError(MISSING) for name in names}
 
     def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
         """Create all topics, or fail for all."""
@@ -60,7 +60,7 @@ def topics(brokers: Brokers) -> SourceTopics:
 
 
 def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> None:
-    brokers = Brokers(exist={"there"})
+    brokers = Brokers(existing={"there"})
     source_topics = topics(brokers)
     for _ in range(2):
         source_topics.ensure(["there", "log-a", "new", None, "new"])
@@ -97,49 +97,49 @@ NOT_CREATED = (
             None,
             TopicFailed,
             "Not authorized to describe topic(s) 't' on the brokers b:9092",
-            id="it may not be seen",
+            id="not authorized to describe",
         ),
         pytest.param(
             ck.KafkaError._TIMED_OUT,
             None,
             RetriableError,
             "Timed out while describing topics 't'",
-            id="nobody says whether it is there",
+            id="timeout of the lookup",
         ),
         pytest.param(
             ck.KafkaError.UNSUPPORTED_VERSION,
             None,
             TopicFailed,
             "Unable to describe topic(s) 't' since the brokers at b:9092 do not support the DescribeTopics API.",
-            id="brokers do not know the question",
+            id="unsupported lookup",
         ),
         pytest.param(
             ck.KafkaError.TOPIC_EXCEPTION,
             None,
             TopicFailed,
             "Error while attempting to describe topics 't': so",
-            id="it has no name that brokers take",
+            id="invalid name",
         ),
         pytest.param(
             None,
             ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
             TopicFailed,
             NOT_CREATED,
-            id="may not",
+            id="not authorized to create in the topic",
         ),
         pytest.param(
             None,
             ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
             TopicFailed,
             NOT_CREATED,
-            id="may not here",
+            id="not authorized to create in the cluster",
         ),
         pytest.param(
             None,
             ck.KafkaError.INVALID_CONFIG,
             TopicFailed,
             "Unable to create topic(s) 't': so",
-            id="settings that no topic has",
+            id="invalid settings",
         ),
         pytest.param(
             None,
@@ -155,7 +155,7 @@ NOT_CREATED = (
             "Timed out while checking for or creating topic(s) 't'. This could indicate a connectivity issue, "
             "unavailable topic partitions, or if this is your first use of the topic it may have taken too long to "
             "create.",
-            id="nobody says that it was created",
+            id="timeout of the creation",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_pickled_topic_client_does_not_print_secrets() -> None:
     rules = read_rules(CONFIG)
     assert rules is not None
     gate = SourceTopics(TopicCreator("c-0", rules, cluster)).gate()
-    again = pickle.loads(pickle.dumps(gate))  # noqa: S301 - trusted bytes
-    assert again.creator.cluster.settings == cluster.settings
-    assert again.creator.cluster.brokers == "b:1"
-    assert "hush" not in repr(again)
+    copied_gate = pickle.loads(pickle.dumps(gate))  # noqa: S301 - trusted bytes
+    assert copied_gate.creator.cluster.settings == cluster.settings
+    assert copied_gate.creator.cluster.brokers == "b:1"
+    assert "hush" not in repr(copied_gate)

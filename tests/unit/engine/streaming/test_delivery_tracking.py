@@ -1,4 +1,4 @@
-"""The progress of a streaming query, as tracked by its producer interceptor."""
+"""Tests for the progress of a streaming query, as tracked by its producer interceptor."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kraal.engine.streaming.real_time_query import QueryProgress, progress_betwe
 from kraal.plugins.api import OffsetPair, SourceStream, TopicPartition
 
 A, B = TopicPartition("west.t", 0), TopicPartition("west.u_v", 12)
-FLIGHT = "kafka.max.in.flight.requests.per.connection"
+MAX_IN_FLIGHT = "kafka.max.in.flight.requests.per.connection"
 
 
-def stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
-    place = TopicPartition(where.topic.removeprefix("west."), where.partition)
-    return source_partition("west", place), {"offset": offset}
+def stored(target: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
+    partition = TopicPartition(target.topic.removeprefix("west."), target.partition)
+    return source_partition("west", partition), {"offset": offset}
 
 
 STREAM = SourceStream(
@@ -62,9 +62,9 @@ def test_progress_contains_records_acknowledged_since_the_last_check() -> None:
 
 
 def test_producer_options_keep_records_in_order() -> None:
-    many: dict[str, Any] = {FLIGHT: "5"}
-    assert options(many, "m-0")[FLIGHT] == "1"
-    assert options(many | {"kafka.enable.idempotence": "true"}, "m-0")[FLIGHT] == "5"
+    user_options: dict[str, Any] = {MAX_IN_FLIGHT: "5"}
+    assert options(user_options, "m-0")[MAX_IN_FLIGHT] == "1"
+    assert options(user_options | {"kafka.enable.idempotence": "true"}, "m-0")[MAX_IN_FLIGHT] == "5"
     settings = options({INTERCEPTORS: "com.example.Mine"}, "m-0")
     assert settings[INTERCEPTORS] == "kraal.DeliveryTracker,com.example.Mine"
     assert settings["kafka.kraal.run"] == "m-0"

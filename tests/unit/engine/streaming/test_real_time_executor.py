@@ -1,4 +1,4 @@
-"""Runs in real-time mode: the start of a query, its reports, and pauses."""
+"""Tests for runs in real-time mode: the start of a query, its reports, and pauses."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class Task(SourceTask):
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
         Task.starts.append(dict(offsets))
-        nothing: Any = None
-        return SourceStream(read=nothing, stored=nothing, topics=frozenset({"t"}), slots=2, batch_ms=5000)
+        unused: Any = None
+        return SourceStream(read=unused, stored=unused, topics=frozenset({"t"}), slots=2, batch_ms=5000)
 
 
 class Query:
     """A simulated query."""
 
-    made: list[Query]
+    instances: list[Query]
 
     def __init__(self, session: object, stream: object, plan: WritePlan, *_: object) -> None:
         del session, stream
@@ -74,12 +74,12 @@ class Query:
         self.written = 0
         self.reported = 0
         self.cleaned_up = self.has_unacknowledged = False
-        self.looks = 0
+        self.progress_checks = 0
         self.failure: Exception = ValueError("broken")
-        Query.made.append(self)
+        Query.instances.append(self)
 
     def new_progress(self) -> QueryProgress | None:
-        self.looks += 1
+        self.progress_checks += 1
         if self.written == self.reported:
             return None
         count, self.reported = self.written - self.reported, self.written
@@ -122,20 +122,20 @@ class Bench:
     """A run in real-time mode with its own threads."""
 
     def __init__(self, host: Threads, tmp: Path) -> None:
-        self.leased = True
+        self.has_lease = True
         self.slots = Slots()
         self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
         self.work = Work(ThreadClock())
         spec = TaskSpec(
-            task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased, working=self.work
+            task=TASK, task_config={}, connector_config={}, lease=lambda: self.has_lease, working=self.work
         )
         self.refusals: list[Refusal] = []
         self.checks: list[Callable[[], None]] = []
         """Scheduled checks for refusals, which tests call."""
-        self.ended: list[str] = []
+        self.closed_client_ids: list[str] = []
         """Client ids whose producers were closed."""
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
-        means: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             plugins=None,
             worker={"bootstrap.servers": "b:1"},
             view=view,
@@ -143,21 +143,23 @@ class Bench:
             pace=Pace(time.monotonic),
             task_context=lambda _: None,
             producers=SimpleNamespace(
-                close=self.ended.append, report_refusals=lambda report: report(self.refusals)
+                close=self.closed_client_ids.append, report_refusals=lambda report: report(self.refusals)
             ),
             call_later=lambda _, call: self.checks.append(call),
         )
-        means.launch = lambda function: lambda done: host.pool.submit(lambda: done(module_outcome(function)))
+        context.launch = lambda function: (
+            lambda done: host.pool.submit(lambda: done(module_outcome(function)))
+        )
         group: Any = Group()
         owner = Owner("c-0")
         share = host.pool.share_for(owner)
-        work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
-        self.run = TaskRun(host, owner, spec, lambda: work, self.events.put)
+        executor = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, context, group, self.slots, share)
+        self.run = TaskRun(host, owner, spec, lambda: executor, self.events.put)
 
     def refuse(self, error: str, *counts: int) -> None:
         """Check for refusals once without any, then with each of these counts."""
         for count in (0, *counts):
-            until(lambda: bool(self.checks))
+            wait_until(lambda: bool(self.checks))
             self.refusals = [Refusal("connector-producer-c-0", "t", error, count)] if count else []
             self.checks.pop()()
 
@@ -187,7 +189,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     monkeypatch.setattr(module, "count_slots", lambda _: 4)
-    Query.made = []
+    Query.instances = []
     host = Threads()
     yield Bench(host, tmp_path)
     host.poller.close(1.0)
@@ -195,16 +197,16 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     host.pool.close(1.0)
 
 
-def until(true: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 10
-    while not true() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         threading.Event().wait(0.005)
 
 
 def query(number: int) -> Query:
     """Wait for the query with this number, from 1."""
-    until(lambda: len(Query.made) >= number)
-    return Query.made[number - 1]
+    wait_until(lambda: len(Query.instances) >= number)
+    return Query.instances[number - 1]
 
 
 def test_pause_ends_the_query_and_resume_continues_after_its_records(
@@ -230,7 +232,7 @@ def test_pause_ends_the_query_and_resume_continues_after_its_records(
     bench.run.next()
     assert query(2).is_running
     assert Task.starts == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
-    Query.made[1].written = 7
+    Query.instances[1].written = 7
     bench.run.stop()
     assert bench.next_event(BatchDone).offsets == {HERE: {"offset": 7}}
     assert bench.next_event(Stopped).clean
@@ -261,18 +263,18 @@ def test_checks_without_acknowledgements_are_a_single_step(bench: Bench) -> None
     bench.next_event(Opened)
     first = query(1)
     first.has_unacknowledged = True
-    looks = first.looks
-    until(lambda: first.looks >= looks + 2)
+    progress_checks = first.progress_checks
+    wait_until(lambda: first.progress_checks >= progress_checks + 2)
     step = bench.work.step
     assert step is not None
-    until(lambda: first.looks >= looks + 6)
-    again = bench.work.step
-    assert again is not None
-    assert (again.name, again.since_s) == ("batch", step.since_s)
+    wait_until(lambda: first.progress_checks >= progress_checks + 6)
+    later_step = bench.work.step
+    assert later_step is not None
+    assert (later_step.name, later_step.since_s) == ("batch", step.since_s)
     first.has_unacknowledged = False
     first.written = 5
     bench.next_event(BatchDone)
-    until(lambda: bench.work.step is None)
+    wait_until(lambda: bench.work.step is None)
     assert bench.work.step is None
     bench.run.cancel()
 
@@ -293,12 +295,12 @@ def test_query_that_failed_with_a_broker_error_is_restarted(bench: Bench) -> Non
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    away = query(1)
-    away.failure = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker")
-    away.is_running = False
+    failed_query = query(1)
+    failed_query.failure = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker")
+    failed_query.is_running = False
     assert bench.next_event(Waiting).retry
     assert query(2).is_running
-    assert away.cleaned_up
+    assert failed_query.cleaned_up
     bench.run.cancel()
     assert not bench.next_event(Stopped).clean
 
@@ -308,13 +310,13 @@ def test_query_ends_without_a_lease(bench: Bench) -> None:
     bench.run.next()
     bench.next_event(Opened)
     first = query(1)
-    bench.leased = False
+    bench.has_lease = False
     bench.next_event(Waiting)
-    until(lambda: first.cleaned_up)
-    assert bench.ended == [f"connector-producer-{TASK}"], "including unacknowledged records"
+    wait_until(lambda: first.cleaned_up)
+    assert bench.closed_client_ids == [f"connector-producer-{TASK}"], "including unacknowledged records"
     assert not first.is_running
-    assert len(Query.made) == 1
-    bench.leased = True
+    assert len(Query.instances) == 1
+    bench.has_lease = True
     assert query(2).is_running
     bench.run.cancel()
     bench.next_event(Stopped)
@@ -326,4 +328,4 @@ def test_query_that_would_leave_no_free_slot_is_rejected(bench: Bench) -> None:
     bench.run.next()
     bench.next_event(Opened)
     assert "SlotsMissing" in bench.next_event(Failed).trace.splitlines()[0]
-    assert Query.made == []
+    assert Query.instances == []

@@ -1,4 +1,4 @@
-"""Reasons why sinks have no partitions."""
+"""Tests for the reasons why sinks have no partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines and topic lookups of the stall watch."""
+"""Tests for log lines and topic lookups of the stall watch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions(caplog: pytest.L
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a", "tasks.max": "1"})
     watch.check()
     assert calls == [], "the fake engine assigns a partition"
-    metrics.has_partitions(T0, 0)
+    metrics.record_partitions(T0, 0)
     watch.check()
     watch.check()
     assert len(calls) == 1
@@ -86,7 +86,7 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions(caplog: pytest.L
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
     assert len(calls) == 2
-    metrics.has_partitions(T0, 1)
+    metrics.record_partitions(T0, 1)
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
     assert len(calls) == 2

@@ -1,4 +1,4 @@
-"""Steps of tasks, and the growth of backlogs."""
+"""Tests for the steps of tasks and the growth of backlogs."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def test_progress_resets_the_start_of_the_step() -> None:
     assert work.step == Step("batch", 5.0)
 
 
-def test_backlog_grows_only_while_reading_pauses() -> None:
+def test_backlog_grows_only_while_no_record_is_read() -> None:
     first = next_backlog(None, 10, 3, 1.0)
     assert first == Backlog(10, 3, 10)
     assert next_backlog(first, 10, 3, 2.0) == first
-    grown = next_backlog(first, 12, 3, 2.0)
-    assert (grown, grown.growth) == (Backlog(12, 3, 10, 2.0), 2)
-    assert next_backlog(grown, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
-    assert next_backlog(grown, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
-    assert next_backlog(grown, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were altered"
+    growing = next_backlog(first, 12, 3, 2.0)
+    assert (growing, growing.growth) == (Backlog(12, 3, 10, 2.0), 2)
+    assert next_backlog(growing, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
+    assert next_backlog(growing, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
+    assert next_backlog(growing, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were altered"
 
 
 def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
@@ -69,6 +69,6 @@ def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
         "the task has skipped an aborted transaction"
     )
     assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "the task has read records"
-    done = next_exact_backlog(first, 0, 3, 5.0, 0)
-    assert done.grows_since_s is None
-    assert next_exact_backlog(done, 2, 3, 9.0, 0).grows_since_s == 9.0
+    empty = next_exact_backlog(first, 0, 3, 5.0, 0)
+    assert empty.grows_since_s is None
+    assert next_exact_backlog(empty, 2, 3, 9.0, 0).grows_since_s == 9.0

@@ -1,4 +1,4 @@
-"""Validation of delivery guarantees on workers with exactly-once source support (KIP-618)."""
+"""Tests for the validation of delivery guarantees on workers with exactly-once source support (KIP-618)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNSUPPORTED = "The connector does not support exactly-once semantics with the pr
 UNKNOWN = "The connector does not implement the API required for preflight validation"
 
 
-def errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED) -> list[str]:
+def find_errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED) -> list[str]:
     infos = plugins.check({"name": "n", "exactly.once.support": "required", **config})
     return [error for info in infos.configs if info.value.name == key for error in info.value.errors]
 
@@ -50,12 +50,14 @@ def errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED) -
     ],
 )
 def test_exactly_once_support_is_validated(config: dict[str, str], expected: str | None) -> None:
-    messages = errors("exactly.once.support", config)
-    assert [each[: len(expected or "")] for each in messages] == ([] if expected is None else [expected])
+    messages = find_errors("exactly.once.support", config)
+    assert [message[: len(expected or "")] for message in messages] == (
+        [] if expected is None else [expected]
+    )
 
 
 def test_worker_in_preparing_mode_does_not_support_exactly_once() -> None:
-    assert errors("exactly.once.support", FILE, PREPARING) == [
+    assert find_errors("exactly.once.support", FILE, PREPARING) == [
         "This worker does not have exactly-once source support enabled."
     ]
 
@@ -75,14 +77,14 @@ def test_interval_above_the_transaction_timeout_is_rejected(
     config: dict[str, str], limit: str | None
 ) -> None:
     key = "transaction.boundary.interval.ms"
-    messages = errors(key, {**FILE, "transaction.boundary": "interval", **config})
-    about = [each for each in messages if "transaction.timeout.ms" in each]
+    messages = find_errors(key, {**FILE, "transaction.boundary": "interval", **config})
+    timeout_errors = [message for message in messages if "transaction.timeout.ms" in message]
     value = config.get(key, "60000")
     text = (
-        f"Invalid value {value} for configuration {key}: must be at most transaction.timeout.ms of the producer, "
-        f"{limit}; set a smaller interval, or a larger producer.override.transaction.timeout.ms"
+        f"Invalid value {value} for configuration {key}: must be at most transaction.timeout.ms of the producer "
+        f"({limit}); set a smaller interval, or a larger producer.override.transaction.timeout.ms"
     )
-    assert about == ([] if limit is None else [text])
+    assert timeout_errors == ([] if limit is None else [text])
 
 
 @pytest.mark.parametrize("predicate", ["p", " p ", "nobody"])
@@ -94,12 +96,12 @@ def test_unlisted_predicate_is_an_error_of_its_key(predicate: str) -> None:
         "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
     }  # fmt: skip
     error = f"Invalid value {predicate} for configuration {key}: not in predicates, which names: p"
-    assert errors(key, config) == ([error] if predicate == "nobody" else [])
+    assert find_errors(key, config) == ([error] if predicate == "nobody" else [])
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
 def test_connectors_cannot_define_transaction_boundaries(boundary: str) -> None:
-    messages = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
+    messages = find_errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
     text = (
         "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
         "reconfigure it to use a different transaction boundary definition."

@@ -1,4 +1,4 @@
-"""Restrictions on a mirror's config in real-time mode."""
+"""Tests for the restrictions on a mirror's config in real-time mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_connector
 from tests.unit.plugins.shipped import Worker
 
-GOOD = {
+VALID_CONFIG = {
     "name": "m",
     "connector.class": "MirrorSource",
     "trigger": "realtime",
@@ -26,12 +26,12 @@ SMT = {
 }
 
 
-def errors(changes: dict[str, str]) -> list[str]:
-    return list(validate_connector(Registry.load(), Worker(), GOOD | changes).errors)
+def find_errors(changes: dict[str, str]) -> list[str]:
+    return list(validate_connector(Registry.load(), Worker(), VALID_CONFIG | changes).errors)
 
 
 def test_mirror_with_byte_array_converters_supports_real_time_mode() -> None:
-    assert errors({}) == []
+    assert find_errors({}) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_mirror_with_byte_array_converters_supports_real_time_mode() -> None:
 def test_settings_for_the_record_path_are_rejected_in_real_time_mode_only(
     changes: dict[str, str], expected: str
 ) -> None:
-    (error,) = errors(changes)
+    (error,) = find_errors(changes)
     assert error.startswith("Real-time mode cannot process records one at a time: ")
     assert expected in error
-    assert errors({**changes, "trigger": "batch"}) == []
+    assert find_errors({**changes, "trigger": "batch"}) == []

@@ -1,4 +1,4 @@
-"""Configs of connectors that cannot run on a Spark cluster are rejected with an error of the key."""
+"""Tests that connectors that cannot run on a Spark cluster are rejected with an error of the key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster_errors(
 
     def errors(raw: dict[str, str]) -> dict[str, list[str]]:
         infos = validate_connector(registry, Defaults(raw=raw), {"name": "c", **config})
-        return {each.value.name: list(each.value.errors) for each in infos.configs if each.value.errors}
+        return {info.value.name: list(info.value.errors) for info in infos.configs if info.value.errors}
 
     local, remote = errors({}), errors(worker)
     return {
@@ -66,9 +66,9 @@ def cluster_errors(
         (
             SINK | {"path": "/mnt/a/../x"},
             "path",
-            "spark.cluster.shared.paths of the worker's file, which has",
+            "spark.cluster.shared.paths in the worker's file, which contains",
         ),
-        (SINK | {"path": "/mnt/a2"}, "path", "which has /mnt/a, /mnt/b"),
+        (SINK | {"path": "/mnt/a2"}, "path", "which contains /mnt/a, /mnt/b"),
         (SOURCE | {"path": "file:///srv/in"}, "path", "/srv/in must be on a file system"),
         (
             STREAM | {"checkpoint.location": "/ck"},

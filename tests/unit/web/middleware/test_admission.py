@@ -1,4 +1,4 @@
-"""Admission control: limits, rejections, and requests that are never rejected."""
+"""Tests for admission control: limits, rejections, and requests that are never rejected."""
 
 from __future__ import annotations
 
@@ -30,21 +30,25 @@ BUSY = "The worker is too busy: "
 
 
 @pytest.mark.parametrize(
-    ("what", "used", "more", "expected"),
+    ("resource", "used", "amount", "expected"),
     [
-        pytest.param(LimitedResource.HERDER, 1, 1, None, id="the last place"),
-        pytest.param(LimitedResource.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="no place"),
+        pytest.param(LimitedResource.HERDER, 1, 1, None, id="at the limit"),
+        pytest.param(LimitedResource.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="above the limit"),
         pytest.param(
             LimitedResource.WORKERS, 3, 1, f"{BUSY}3 requests are waiting for other workers", id="workers"
         ),
         pytest.param(
             LimitedResource.PLUGINS, 2, 1, f"{BUSY}2 requests are waiting for plugins", id="plugins"
         ),
-        pytest.param(LimitedResource.BODIES, 60, 40, None, id="just enough room"),
+        pytest.param(LimitedResource.BODIES, 60, 40, None, id="bytes at the limit"),
         pytest.param(
-            LimitedResource.BODIES, 61, 40, f"{BUSY}the bodies of client requests take 61 bytes", id="no room"
+            LimitedResource.BODIES,
+            61,
+            40,
+            f"{BUSY}the bodies of client requests take 61 bytes",
+            id="too many bytes",
         ),
-        pytest.param(LimitedResource.BODIES, 0, 1000, None, id="alone, however large"),
+        pytest.param(LimitedResource.BODIES, 0, 1000, None, id="sole large request"),
         pytest.param(
             LimitedResource.INTERNAL_BODIES,
             90,
@@ -55,28 +59,28 @@ BUSY = "The worker is too busy: "
     ],
 )
 def test_limit_error_reports_exceeded_limits(
-    what: LimitedResource, used: int, more: int, expected: str | None
+    resource: LimitedResource, used: int, amount: int, expected: str | None
 ) -> None:
-    assert limit_error(what, used, more, LIMITS) == expected
+    assert limit_error(resource, used, amount, LIMITS) == expected
 
 
 def test_body_bytes_count_from_arrival_to_response() -> None:
-    account, one, other, internal = Admission(LIMITS), dict[str, object](), dict[str, object](), {"": 0}
-    account.count_body_bytes(one, 50, internal=False)
-    account.count_body_bytes(other, 30, internal=False)
-    account.count_body_bytes(one, 20, internal=False)
+    admission, first, second, internal = Admission(LIMITS), dict[str, object](), dict[str, object](), {"": 0}
+    admission.count_body_bytes(first, 50, internal=False)
+    admission.count_body_bytes(second, 30, internal=False)
+    admission.count_body_bytes(first, 20, internal=False)
     with pytest.raises(Unavailable, match="take 70 bytes") as refused:
-        account.count_body_bytes(other, 1, internal=False)
+        admission.count_body_bytes(second, 1, internal=False)
     assert refused.value.retry_after_s == 1
-    account.count_body_bytes(internal, 100, internal=True)
-    assert account.load_metrics({}).body_bytes == 200
-    account.release_body(one)
-    account.release_body(one)
-    account.count_body_bytes(other, 70, internal=False)
-    account.release_body(other)
-    account.release_body(internal)
-    assert account.load_metrics({}).body_bytes == 0
-    assert account.load_metrics({}).refused == {
+    admission.count_body_bytes(internal, 100, internal=True)
+    assert admission.load_metrics({}).body_bytes == 200
+    admission.release_body(first)
+    admission.release_body(first)
+    admission.count_body_bytes(second, 70, internal=False)
+    admission.release_body(second)
+    admission.release_body(internal)
+    assert admission.load_metrics({}).body_bytes == 0
+    assert admission.load_metrics({}).refused == {
         "herder": 0,
         "workers": 0,
         "plugins": 0,
@@ -94,19 +98,19 @@ def settings(**limits: int) -> Settings:
 
 
 async def collect_response(app: ASGIApp, method: str, path: str, *received: Message) -> list[Message]:
-    """Let an application handle a request; return the messages of its response."""
-    sent: list[Message] = []
-    coming = iter(received)
+    """Send a request to an application; return the ASGI messages of the response."""
+    sent_messages: list[Message] = []
+    messages = iter(received)
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Message:
-        return next(coming)
+        return next(messages)
 
     scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
     await app({**scope, "headers": [(b"content-type", b"application/json")]}, receive, send)
-    return sent
+    return sent_messages
 
 
 def test_aborted_body_is_released() -> None:
@@ -121,7 +125,7 @@ def test_concurrent_bodies_share_the_limit() -> None:
     api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
     statuses: list[int] = []
 
-    async def both() -> None:
+    async def send_both() -> None:
         gate = asyncio.Event()
 
         async def receive() -> Message:
@@ -147,7 +151,7 @@ def test_concurrent_bodies_share_the_limit() -> None:
         }
         await api.app({**scope, "headers": [(b"content-type", b"application/json")]}, receive, send)
 
-    asyncio.run(both())
+    asyncio.run(send_both())
     assert statuses[:2] == [503, 201]
 
 
@@ -172,31 +176,31 @@ def test_dashboard_forms_count_towards_the_body_limit() -> None:
     async def receive_second() -> Message:
         return {"type": "http.request", "body": b"x" * 30}
 
-    async def story() -> None:
+    async def send_forms() -> None:
         chunks = iter([{"type": "http.request", "body": b"x" * 80, "more_body": True}])
 
         async def receive_half() -> Message:
             if (chunk := next(chunks, None)) is not None:
                 return chunk
             config: Message = {"type": "http.request", "body": b'{"a":"xxxxxxxxxxxxxxxxxxxx"}'}
-            answer = await collect_response(api.app, "PUT", "/connectors/a/config", config)
-            statuses.append(answer[0]["status"])
+            response = await collect_response(api.app, "PUT", "/connectors/a/config", config)
+            statuses.append(response[0]["status"])
             await post(receive_second)
             return {"type": "http.disconnect"}
 
         await post(receive_half)
         assert statuses == [503, 503]
         await post(receive_second)
-        assert statuses[2:] == [400], "the form is read, and names no action"
+        assert statuses[2:] == [400], "the form is read, but specifies no action"
 
-    asyncio.run(story())
+    asyncio.run(send_forms())
 
 
 def test_health_metrics_and_reads_bypass_admission() -> None:
     api = Api(settings(waiting=0))
-    answer = api.client.put("/connectors/a/pause")
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.json() == {"error_code": 503, "message": f"{BUSY}0 requests are waiting"}
+    response = api.client.put("/connectors/a/pause")
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert response.json() == {"error_code": 503, "message": f"{BUSY}0 requests are waiting"}
     for path in ("/", "/health", "/connectors", "/connectors?expand=status"):
         assert api.client.get(path).status_code == 200
     assert (
@@ -223,43 +227,43 @@ def test_concurrent_health_checks_share_one_ping() -> None:
     herder.bind(deliver)
     health_check = HealthCheck(herder)
 
-    async def probes() -> None:
-        impatient = asyncio.create_task(health_check.check())
-        patient = [asyncio.create_task(health_check.check()) for _ in range(100)]
+    async def check_concurrently() -> None:
+        canceled = asyncio.create_task(health_check.check())
+        waiting = [asyncio.create_task(health_check.check()) for _ in range(100)]
         await asyncio.sleep(0)
-        impatient.cancel()
+        canceled.cancel()
         await asyncio.sleep(0)
         assert len(questions) == 1
         questions[0].future.set_result(None)
-        await asyncio.gather(*patient)
+        await asyncio.gather(*waiting)
         later = asyncio.create_task(health_check.check())
         await asyncio.sleep(0)
-        assert len(questions) == 2, "who comes later asks again"
+        assert len(questions) == 2, "a later check sends another ping"
         questions[1].future.set_result(None)
         await later
 
-    asyncio.run(probes())
+    asyncio.run(check_concurrently())
 
 
 def test_concurrent_scrapes_share_one_response(api: Api) -> None:
-    begun: list[int] = []
+    scrapes_started: list[int] = []
 
     def scrape() -> Iterator[str]:
-        begun.append(1)
+        scrapes_started.append(1)
         yield from ("a 1\n", "b 2\n")
 
     app = create_apps(
         api.address, api.published, Registry.of({}), api.validate, settings(), scrape=scrape
     ).main
 
-    async def scrapes() -> None:
+    async def scrape_concurrently() -> None:
         bodies = await asyncio.gather(*(collect_response(app, "GET", "/metrics") for _ in range(50)))
         assert {sent[1]["body"] for sent in bodies} == {b"a 1\nb 2\n"}
-        assert begun == [1]
+        assert scrapes_started == [1]
         await collect_response(app, "GET", "/metrics")
-        assert begun == [1, 1], "who comes later gets a new one"
+        assert scrapes_started == [1, 1], "a later request starts another scrape"
 
-    asyncio.run(scrapes())
+    asyncio.run(scrape_concurrently())
 
 
 def test_admission_is_exported_to_prometheus() -> None:
@@ -289,19 +293,19 @@ def test_admission_is_exported_to_prometheus() -> None:
 
 @pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
 def test_rejected_body_is_drained_only_before_close(connection: str, reads: int) -> None:
-    """Otherwise the client gets a connection reset instead of the response."""
-    account, read = Admission(Limits(body_bytes=100)), list[int]()
-    account.count_body_bytes({}, 60, internal=False)
-    api = Api(settings(), admission=account)
+    """Drains the body, because the client would otherwise get a connection reset instead of the response."""
+    shared_admission, read = Admission(Limits(body_bytes=100)), list[int]()
+    shared_admission.count_body_bytes({}, 60, internal=False)
+    api = Api(settings(), admission=shared_admission)
 
     async def receive() -> Message:
         read.append(1)
         return {"type": "http.request", "body": b"x" * 60, "more_body": len(read) < 4}
 
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     headers = [(b"content-type", b"application/json"), (b"connection", connection.encode())]
     scope = {
@@ -312,6 +316,6 @@ def test_rejected_body_is_drained_only_before_close(connection: str, reads: int)
         "headers": headers,
     }
     asyncio.run(api.app(scope, receive, send))
-    assert sent[0]["status"] == 503
+    assert sent_messages[0]["status"] == 503
     assert len(read) == reads
-    assert account.load_metrics({}).body_bytes == 60
+    assert shared_admission.load_metrics({}).body_bytes == 60

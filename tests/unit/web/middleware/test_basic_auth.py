@@ -1,4 +1,4 @@
-"""Basic authentication, as in Connect's JaasBasicAuthFilter, and internal requests."""
+"""Tests for basic authentication, as in Connect's JaasBasicAuthFilter, and for internal requests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EVE = "Basic " + base64.b64encode(b"eve:secret").decode()
 REFUSED = '{"error_code":401,"message":"User cannot access the resource."}'
 
 
-def make(**settings: Any) -> Api:
+def create_api(**settings: Any) -> Api:
     auth = BasicAuth({"ann": Password("secret")})
     return Api(Settings(advertised_url="http://worker:8083/", distributed=True, basic_auth=auth, **settings))
 
 
 @pytest.fixture
 def api() -> Api:
-    return make()
+    return create_api()
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def api() -> Api:
 )
 def test_requests_without_a_valid_password_are_unauthorized(api: Api, method: str, path: str) -> None:
     for headers in ({}, {"Authorization": EVE}, {"Authorization": "Bearer x"}):
-        answer = api.client.request(method, path, headers=headers)
-        assert answer.status_code == 401
-        assert answer.text == ("" if method == "HEAD" else REFUSED)
-        assert answer.headers["www-authenticate"] == 'Basic realm="Kafka Connect"'
-        assert answer.headers["server"].startswith("kraal/")
-        assert answer.headers["content-type"] == "application/json"
+        response = api.client.request(method, path, headers=headers)
+        assert response.status_code == 401
+        assert response.text == ("" if method == "HEAD" else REFUSED)
+        assert response.headers["www-authenticate"] == 'Basic realm="Kafka Connect"'
+        assert response.headers["server"].startswith("kraal/")
+        assert response.headers["content-type"] == "application/json"
     assert api.herder.requests == []
     assert api.request(method, path, Authorization=ANN)[0] != 401
 
@@ -86,8 +86,8 @@ def test_internal_requests_require_a_signature_instead_of_a_password(
     api: Api, method: str, path: str, body: bytes
 ) -> None:
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
-    answer = api.client.request(method, path, content=body)
-    assert (answer.status_code, answer.json()["message"]) == (
+    response = api.client.request(method, path, content=body)
+    assert (response.status_code, response.json()["message"]) == (
         400,
         "Internal request missing required signature",
     )
@@ -99,18 +99,18 @@ def test_internal_requests_require_a_signature_instead_of_a_password(
 def test_unsigned_internal_requests_are_rejected_unless_allowed(
     protocol: GroupProtocol, method: str, path: str, body: bytes
 ) -> None:
-    strict = make(allow_unsigned_internal=False)
+    strict = create_api(allow_unsigned_internal=False)
     strict.herder.publish(protocol=protocol)
-    answer = strict.client.request(method, path, content=body)
-    assert answer.status_code == 400
-    assert answer.json()["message"] == (
-        "Internal request missing required signature: this worker requires passwords, but the group's protocol is "
-        "one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
-        "internal.requests.unsigned=allow on this one."
+    response = strict.client.request(method, path, content=body)
+    assert response.status_code == 400
+    assert response.json()["message"] == (
+        "Internal request missing required signature: this worker requires passwords, but the group's protocol has "
+        "no signatures. Set connect.protocol to sessioned or static on all workers, or set "
+        "internal.requests.unsigned=allow on this worker."
     )
     assert strict.herder.requests == []
 
-    open_to_all = make(allow_unsigned_internal=True)
+    open_to_all = create_api(allow_unsigned_internal=True)
     open_to_all.herder.publish(protocol=protocol)
     assert open_to_all.client.request(method, path, content=body).status_code == 204
 

@@ -1,4 +1,4 @@
-"""CORS, as implemented by Jetty's CrossOriginHandler in Connect 4.3.0."""
+"""Tests for CORS, as implemented by Jetty's CrossOriginHandler in Connect 4.3.0."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def api(origins: str, methods: str = "") -> Api:
 
 
 def ask(
-    api: Api, method: str, path: str = "/connectors", origin: str | None = "http://a.com", **more: str
+    api: Api,
+    method: str,
+    path: str = "/connectors",
+    origin: str | None = "http://a.com",
+    **headers_by_name: str,
 ) -> dict[str, str]:
-    sent = {name.replace("_", "-"): value for name, value in more.items()}
+    request_headers = {name.replace("_", "-"): value for name, value in headers_by_name.items()}
     if origin is not None:
-        sent["Origin"] = origin
-    headers = api.client.request(method, path, headers=sent).headers
+        request_headers["Origin"] = origin
+    headers = api.client.request(method, path, headers=request_headers).headers
     return {name: value for name, value in headers.items() if name == "vary" or name.startswith(CORS)}
 
 
@@ -74,12 +78,12 @@ def test_origin_patterns_match_full_origins(rules: str, origin: str, *, allowed:
 
 
 def test_preflight_response_lists_allowed_methods_and_headers() -> None:
-    one = api("*", "GET, PUT,,POST")
-    answer = one.client.options(
+    cors_api = api("*", "GET, PUT,,POST")
+    response = cors_api.client.options(
         "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}
     )
-    assert (answer.status_code, answer.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
-    cors_headers = {name: value for name, value in answer.headers.items() if name.startswith(CORS)}
+    assert (response.status_code, response.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
+    cors_headers = {name: value for name, value in response.headers.items() if name.startswith(CORS)}
     assert cors_headers == {
         "access-control-allow-origin": "http://a.com",
         "access-control-allow-methods": "GET,PUT,POST",
@@ -88,7 +92,7 @@ def test_preflight_response_lists_allowed_methods_and_headers() -> None:
     }
 
 
-def test_allowed_methods_default_to_those_of_jetty() -> None:
+def test_allowed_methods_default_to_jettys_defaults() -> None:
     response = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
     assert response["access-control-allow-methods"] == "GET,POST,HEAD"
 
@@ -105,30 +109,33 @@ SLOW = "http://" + "a" * 100 + "-X"
 def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    served = api(f"{EVIL},http://b.com")
+    api_with_slow_pattern = api(f"{EVIL},http://b.com")
     for _ in range(2):
-        assert ask(served, "GET", origin=SLOW) == {"vary": "Origin"}
+        assert ask(api_with_slow_pattern, "GET", origin=SLOW) == {"vary": "Origin"}
     assert len([line for line in caplog.messages if "took longer than 500 ms" in line]) == 1
-    assert ask(served, "GET", origin="http://b.com")["access-control-allow-origin"] == "http://b.com"
+    assert (
+        ask(api_with_slow_pattern, "GET", origin="http://b.com")["access-control-allow-origin"]
+        == "http://b.com"
+    )
 
 
 def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    matching, go_on = threading.Event(), threading.Event()
+    matching, release = threading.Event(), threading.Event()
 
     def fullmatch(_pattern: Pattern, _text: str) -> object:
         matching.set()
-        assert go_on.wait(30)
+        assert release.wait(30)
         return None
 
     monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
     rules = CorsRules.from_config(allowed_origins(EVIL), "")
-    with worker(cors=rules) as one, ThreadPoolExecutor(1) as thread:
-        slow = thread.submit(one.ask, "GET", "/", Origin=SLOW)
+    with worker(cors=rules) as cors_api, ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(cors_api.ask, "GET", "/", Origin=SLOW)
         try:
             assert matching.wait(30)
-            assert one.client.get("/", timeout=10).status_code == 200
+            assert cors_api.client.get("/", timeout=10).status_code == 200
         finally:
-            go_on.set()
+            release.set()
         assert slow.result(30).status_code == 200
 
 

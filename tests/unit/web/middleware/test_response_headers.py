@@ -1,4 +1,4 @@
-"""Headers of every response (KIP-577)."""
+"""Tests for configured response headers (KIP-577)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def headers_of(api: Api, path: str, method: str = "GET") -> list[tuple[str, str]
     [("GET", "/connectors"), ("GET", "/connectors/x"), ("GET", "/nowhere"), ("PATCH", "/"), ("OPTIONS", "/")],
 )
 def test_every_response_has_the_configured_headers(method: str, path: str) -> None:
-    one = api('set X-Frame-Options: DENY,"add Cache-Control: no-cache, no-store"')
+    api_with_rules = api('set X-Frame-Options: DENY,"add Cache-Control: no-cache, no-store"')
     for _ in range(2):
-        headers = headers_of(one, path, method)
+        headers = headers_of(api_with_rules, path, method)
         assert ("x-frame-options", "DENY") in headers
         assert ("cache-control", "no-cache, no-store") in headers
 
@@ -40,13 +40,13 @@ def test_rules_are_applied_in_order() -> None:
     assert [value for name, value in headers if name == "x-a"] == ["3"]
 
 
-def test_response_headers_override_configured_ones() -> None:
-    one = api("set Content-Type: text/html,add Location: zz")
-    assert dict(headers_of(one, "/connectors"))["content-type"] == "application/json"
-    assert dict(headers_of(one, "/nowhere"))["content-type"] == "text/html"
-    assert dict(headers_of(one, "/connectors"))["location"] == "zz"
-    answer = one.client.post("/connectors", json={"name": "a", "config": {}})
-    assert answer.headers.get_list("location") == ["http://worker:8083/connectors/a"]
+def test_response_headers_override_configured_headers() -> None:
+    api_with_rules = api("set Content-Type: text/html,add Location: zz")
+    assert dict(headers_of(api_with_rules, "/connectors"))["content-type"] == "application/json"
+    assert dict(headers_of(api_with_rules, "/nowhere"))["content-type"] == "text/html"
+    assert dict(headers_of(api_with_rules, "/connectors"))["location"] == "zz"
+    response = api_with_rules.client.post("/connectors", json={"name": "a", "config": {}})
+    assert response.headers.get_list("location") == ["http://worker:8083/connectors/a"]
 
 
 def test_server_header_can_be_replaced() -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid and matches the route tables."""
+"""Tests that the OpenAPI document is valid and matches the route tables."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path, operation
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_document_lists_exactly_the_endpoints(*, apart: bool) -> None:
-    settings = Settings(advertised_url="http://worker:8083/", has_separate_admin=apart)
+@pytest.mark.parametrize("is_separate", [False, True])
+def test_document_lists_exactly_the_served_endpoints(*, is_separate: bool) -> None:
+    settings = Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate)
     documented = {(method, path) for method, path, _ in operations(document(settings))}
     assert documented == list_endpoints(Api(settings).app)
 
@@ -59,8 +59,8 @@ def test_separate_admin_listeners_serve_exactly_the_admin_paths() -> None:
 def test_document_is_served_as_json() -> None:
     api = Api(SETTINGS)
     for method in ("GET", "HEAD"):
-        answer = api.client.request(method, "/openapi.json")
-        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+        response = api.client.request(method, "/openapi.json")
+        assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
     assert api.client.get("/openapi.json").json() == document(SETTINGS)
     assert api.client.put("/openapi.json").status_code == 405
 
@@ -81,7 +81,7 @@ def test_document_is_consistent(settings: Settings) -> None:
     openapi = document(settings)
     schema_refs = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
     assert set(references(openapi)) == schema_refs, (
-        "every schema is used, and every one that is used is there"
+        "every schema must be referenced, and every reference must exist"
     )
     names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(set(names)) == len(names)
@@ -96,16 +96,16 @@ def test_document_is_consistent(settings: Settings) -> None:
 def test_links_refer_to_operations_on_the_same_connector() -> None:
     openapi = document(SETTINGS)
     paths = {operation["operationId"]: path for _, path, operation in operations(openapi)}
-    seen = 0
+    link_count = 0
     for _, path, operation in operations(openapi):
-        for status, answer in operation["responses"].items():
-            for name, link in answer.get("links", {}).items():
+        for status, response in operation["responses"].items():
+            for name, link in response.get("links", {}).items():
                 named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
                 assert link == {"operationId": name, "parameters": {"connector": named_by}}
                 assert re.findall(r"{(\w+)}", paths[name]) == ["connector"]
                 assert status.startswith("2")
-                seen += 1
-    assert seen > 0
+                link_count += 1
+    assert link_count > 0
 
 
 def test_schemas_allow_extra_logger_fields_and_require_an_offset() -> None:
@@ -202,7 +202,7 @@ def test_responses_match_the_document(method: str, path: str, body: str | None) 
     api = Api(SETTINGS, Registry.load())
     api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
     api.herder.publish(is_leader=True)
-    answer = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    response = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
     openapi = document(SETTINGS)
     plain_path = path.partition("?")[0]
     (responses,) = [
@@ -211,8 +211,8 @@ def test_responses_match_the_document(method: str, path: str, body: str | None) 
         if each == method
         and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), plain_path)
     ]
-    content = responses[str(answer.status_code)].get("content")
+    content = responses[str(response.status_code)].get("content")
     if content is None:
-        assert answer.content == b""
+        assert response.content == b""
     else:
-        assert matches(content["application/json"]["schema"], answer.json(), openapi), answer.text
+        assert matches(content["application/json"]["schema"], response.json(), openapi), response.text

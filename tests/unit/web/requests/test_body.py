@@ -1,4 +1,4 @@
-"""Errors for invalid request bodies, and the parsing of valid ones."""
+"""Tests for the parsing of request bodies, and for errors in invalid bodies."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_invalid_config_is_a_bad_request(api: Api, method: str, body: str, messa
 
 
 def test_missing_body_is_a_bad_request(api: Api) -> None:
-    answer = api.client.put("/connectors/a/config")
-    assert answer.status_code == 400
-    assert answer.json()["message"] == "The request body is empty; it must be a JSON object"
+    response = api.client.put("/connectors/a/config")
+    assert response.status_code == 400
+    assert response.json()["message"] == "The request body is empty; it must be a JSON object"
 
 
 def test_config_values_are_kept_as_written(api: Api) -> None:
@@ -144,14 +144,14 @@ def test_body_above_the_limit_is_rejected(*, announced: bool) -> None:
             yield b"x" * 50
 
     body = b"x" * 101 if announced else chunks()
-    answer = api.client.put(
+    response = api.client.put(
         "/connectors/a/config", content=body, headers={"Content-Type": "application/json"}
     )
-    assert answer.status_code == 413
+    assert response.status_code == 413
     assert (
-        answer.json()["message"] == "The request body is larger than the 100 bytes that this worker accepts"
+        response.json()["message"] == "The request body is larger than the 100 bytes that this worker accepts"
     )
-    assert answer.headers["Connection"] == "close"
+    assert response.headers["Connection"] == "close"
 
 
 def test_body_at_the_limit_is_accepted() -> None:

@@ -1,4 +1,4 @@
-"""Forwarding of requests to the responsible worker (HerderRequestHandler)."""
+"""Tests for the forwarding of requests to the responsible worker (HerderRequestHandler)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ CREATE = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
 
 def test_follower_forwards_create_requests_to_the_leader(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
-    answer = follower.ask("POST", "/connectors", CREATE)
-    assert answer.status_code == 201
-    assert answer.json() == {
+    response = follower.ask("POST", "/connectors", CREATE)
+    assert response.status_code == 201
+    assert response.json() == {
         "name": "a b/é",
         "config": {"x": "1.50", "name": "a b/é"},
         "tasks": [],
         "type": "source",
     }
-    assert answer.headers["Location"] == f"{leader.url}connectors/a%20b%2F%C3%A9"
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers.get_list("Server") == [f"kraal/{__version__}"]
-    assert len(answer.headers.get_list("Content-Length")) == 1
-    assert leader.client.get(answer.headers["Location"]).status_code == 200
+    assert response.headers["Location"] == f"{leader.url}connectors/a%20b%2F%C3%A9"
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers.get_list("Server") == [f"kraal/{__version__}"]
+    assert len(response.headers.get_list("Content-Length")) == 1
+    assert leader.client.get(response.headers["Location"]).status_code == 200
     assert leader.api.herder.requests == follower.api.herder.requests
 
 
 def test_forwarded_replacement_returns_200(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
-    answers = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [201, 200]
-    assert "Location" not in answers[1].headers
+    responses = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
+    assert [response.status_code for response in responses] == [201, 200]
+    assert "Location" not in responses[1].headers
     patched = follower.ask("PATCH", "/connectors/a/config", '{"k":"v"}')
     assert (patched.status_code, patched.json()["config"]) == (200, {"name": "a", "k": "v"})
 
@@ -62,7 +62,7 @@ ANYTHING = [
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), ANYTHING)
 @pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
-def test_forwards_the_identical_request(
+def test_request_is_forwarded_unchanged(
     follower: Worker,
     peer: tuple[str, FakePeer],
     method: str,
@@ -74,16 +74,16 @@ def test_forwards_the_identical_request(
 ) -> None:
     url, stub = peer
     set_leader(follower, url)
-    sent = "&".join(part for part in (f"forward={hop}" if hop else "", query) if part)
-    assert follower.ask(method, f"{path}?{sent}", body).status_code == 204
-    [seen] = stub.seen
-    assert seen.method == method
-    assert seen.target == f"{path}?forward={next_hop}" + (f"&{query}" if query else "")
-    assert seen.body == (body or "").encode()
-    assert seen.headers["accept"] == "application/json"
-    assert seen.headers["user-agent"] == "kafka-connect"
-    assert seen.headers.get("content-type") == ("application/json" if body else None)
-    assert set(seen.headers) <= {"accept", "user-agent", "content-type", "content-length", "host"}
+    request_query = "&".join(part for part in (f"forward={hop}" if hop else "", query) if part)
+    assert follower.ask(method, f"{path}?{request_query}", body).status_code == 204
+    [request] = stub.requests
+    assert request.method == method
+    assert request.target == f"{path}?forward={next_hop}" + (f"&{query}" if query else "")
+    assert request.body == (body or "").encode()
+    assert request.headers["accept"] == "application/json"
+    assert request.headers["user-agent"] == "kafka-connect"
+    assert request.headers.get("content-type") == ("application/json" if body else None)
+    assert set(request.headers) <= {"accept", "user-agent", "content-type", "content-length", "host"}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_names_and_other_parameters_are_forwarded_unchanged(
     url, stub = peer
     set_leader(follower, url)
     follower.ask("DELETE", path)
-    assert [seen.target for seen in stub.seen] == [target]
+    assert [request.target for request in stub.requests] == [target]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_restart_is_forwarded_with_both_parameters_or_neither(
     url, stub = peer
     set_leader(follower, url)
     follower.ask("POST", f"/connectors/a/restart{query}")
-    assert [seen.target for seen in stub.seen] == [f"/connectors/a/restart{target}"]
+    assert [request.target for request in stub.requests] == [f"/connectors/a/restart{target}"]
 
 
 def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tuple[str, FakePeer]) -> None:
@@ -125,14 +125,18 @@ def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tupl
     set_leader(follower, url)
     stub.headers["Set-Cookie"] = "peer=1"
     for value in ("Basic dTpw", "Bearer x"):
-        answer = follower.ask(
+        response = follower.ask(
             "DELETE", "/connectors/a", Authorization=value, Cookie="c=1", X_Other="y", Accept_Encoding="gzip"
         )
-        assert "Set-Cookie" not in answer.headers
+        assert "Set-Cookie" not in response.headers
     follower.ask("DELETE", "/connectors/a")
-    assert [seen.headers.get("authorization") for seen in stub.seen] == ["Basic dTpw", "Bearer x", None]
-    for seen in stub.seen:
-        assert set(seen.headers) - {"authorization"} == {"accept", "user-agent", "host"}
+    assert [request.headers.get("authorization") for request in stub.requests] == [
+        "Basic dTpw",
+        "Bearer x",
+        None,
+    ]
+    for request in stub.requests:
+        assert set(request.headers) - {"authorization"} == {"accept", "user-agent", "host"}
 
 
 def test_connections_are_reused(follower: Worker, peer: tuple[str, FakePeer]) -> None:
@@ -140,14 +144,14 @@ def test_connections_are_reused(follower: Worker, peer: tuple[str, FakePeer]) ->
     set_leader(follower, url)
     for _ in range(5):
         follower.ask("DELETE", "/connectors/a")
-    assert len({seen.connection for seen in stub.seen}) == 1
+    assert len({request.connection for request in stub.requests}) == 1
 
 
 def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
     value = "ü" * 450_000
-    answer = follower.ask("PUT", "/connectors/a/config", json.dumps({"k": value}, ensure_ascii=False))
-    assert answer.json()["config"]["k"] == value
+    response = follower.ask("PUT", "/connectors/a/config", json.dumps({"k": value}, ensure_ascii=False))
+    assert response.json()["config"]["k"] == value
     assert leader.api.published.latest.config.connectors[ConnectorName("a")].config["k"] == value
 
 
@@ -168,8 +172,8 @@ def test_request_reaches_the_owner_through_the_leader(
         owner.api.herder.put("a", {}, tasks=1)
         set_leader(follower, leader.url)
         leader.api.herder.error = NotOwner(owner.url)
-        answer = follower.ask("POST", path)
-        assert (answer.status_code, answer.content) == (204, b"")
+        response = follower.ask("POST", path)
+        assert (response.status_code, response.content) == (204, b"")
         assert (
             owner.api.herder.requests
             == leader.api.herder.requests
@@ -183,16 +187,16 @@ def test_third_worker_does_not_forward_the_request(follower: Worker, leader: Wor
         set_leader(follower, leader.url)
         set_leader(leader, third.url)
         set_leader(third, follower.url)
-        answer = follower.ask("DELETE", "/connectors/a")
-        assert (answer.status_code, answer.json()) == (409, {"error_code": 409, "message": CONFLICT})
+        response = follower.ask("DELETE", "/connectors/a")
+        assert (response.status_code, response.json()) == (409, {"error_code": 409, "message": CONFLICT})
         assert [len(each.api.herder.requests) for each in (follower, leader, third)] == [1, 1, 1]
 
 
 def test_mutual_forwarding_stops_after_two_hops(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
     set_leader(leader, follower.url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
+    response = follower.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
     assert [len(each.api.herder.requests) for each in (follower, leader)] == [2, 1]
 
 
@@ -203,26 +207,26 @@ def test_request_at_the_hop_limit_is_a_conflict(
     url, stub = peer
     for where in (url, None):
         set_leader(follower, where)
-        answer = follower.ask("DELETE", f"/connectors/a?forward={value}")
-        assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
-        assert "Retry-After" not in answer.headers
-    assert stub.seen == []
+        response = follower.ask("DELETE", f"/connectors/a?forward={value}")
+        assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
+        assert "Retry-After" not in response.headers
+    assert stub.requests == []
 
 
 @pytest.mark.parametrize("query", ["", "?forward=true"])
 def test_unknown_leader_is_a_retriable_error(follower: Worker, query: str) -> None:
     for error in (NotLeader(None), NotOwner(None)):
         follower.api.herder.error = error
-        answer = follower.ask("DELETE", f"/connectors/a{query}")
-        assert (answer.status_code, answer.json()["message"]) == (409, NO_LEADER)
-        assert answer.headers["Retry-After"] == "1"
+        response = follower.ask("DELETE", f"/connectors/a{query}")
+        assert (response.status_code, response.json()["message"]) == (409, NO_LEADER)
+        assert response.headers["Retry-After"] == "1"
 
 
 def test_worker_does_not_forward_to_itself(follower: Worker) -> None:
     for url in (follower.url, follower.url.removesuffix("/")):
         set_leader(follower, url)
-        answer = follower.ask("DELETE", "/connectors/a")
-        assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
+        response = follower.ask("DELETE", "/connectors/a")
+        assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
     assert len(follower.api.herder.requests) == 2
 
 
@@ -234,4 +238,4 @@ def test_reads_are_not_forwarded(follower: Worker, peer: tuple[str, FakePeer]) -
     for path in ("/connectors", *(f"/connectors/a{each}" for each in below), "/"):
         for method in ("GET", "HEAD", "OPTIONS"):
             assert follower.ask(method, path).status_code == 200
-    assert stub.seen == []
+    assert stub.requests == []

@@ -1,4 +1,4 @@
-"""Forwarding of requests over HTTPS, and of credentials."""
+"""Tests for the forwarding of requests over HTTPS, and of credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kraal.peers import PeerFailed, send_task_configs
 from tests.fakes.kafka.certificates import make_authority
 from tests.unit.web.api import status
 from tests.unit.web.event_stream import wait_until
-from tests.unit.web.workers import FakePeer, Worker, publish_session_key, set_leader, stranger, worker
+from tests.unit.web.workers import FakePeer, Worker, publish_session_key, serve_fake_peer, set_leader, worker
 from web.streams import METRICS
 
 ROOT = make_authority("root")
@@ -47,12 +47,12 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure_peer(scratch: Path) -> Iterator[tuple[str, FakePeer]]:
-    with stranger(listener_context(SETTINGS, LISTENERS, scratch)) as served:
+    with serve_fake_peer(listener_context(SETTINGS, LISTENERS, scratch)) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
-def secure(scratch: Path) -> Iterator[Worker]:
+def secure_follower(scratch: Path) -> Iterator[Worker]:
     """Return a worker of an HTTPS group that requires client certificates."""
     with secure_worker(scratch) as served:
         yield served
@@ -64,46 +64,46 @@ def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[W
     return worker(tls, trusts=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
 
 
-def test_workers_authenticate_each_other_with_certificates(secure: Worker, scratch: Path) -> None:
-    secure.reset()
+def test_workers_authenticate_each_other_with_certificates(secure_follower: Worker, scratch: Path) -> None:
+    secure_follower.reset()
     with secure_worker(scratch) as leader:
-        set_leader(secure, leader.url)
-        answer = secure.ask("POST", "/connectors", '{"name":"a","config":{}}')
-        assert (answer.status_code, answer.headers["location"]) == (201, f"{leader.url}connectors/a")
+        set_leader(secure_follower, leader.url)
+        response = secure_follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
+        assert (response.status_code, response.headers["location"]) == (201, f"{leader.url}connectors/a")
         assert ConnectorName("a") in leader.api.published.latest.config.connectors
 
 
 def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
-    with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
-        set_leader(one, other.url)
-        assert one.ask("DELETE", "/connectors/a").status_code == 401
-        answer = one.ask("DELETE", "/connectors/a", Authorization=ANN)
-        assert (answer.status_code, answer.json()["message"]) == (404, "Connector a not found")
-        assert len(other.api.herder.requests) == 1
+    with secure_worker(scratch, basic_auth=auth) as first, secure_worker(scratch, basic_auth=auth) as second:
+        set_leader(first, second.url)
+        assert first.ask("DELETE", "/connectors/a").status_code == 401
+        response = first.ask("DELETE", "/connectors/a", Authorization=ANN)
+        assert (response.status_code, response.json()["message"]) == (404, "Connector a not found")
+        assert len(second.api.herder.requests) == 1
 
 
 def test_metric_changes_are_relayed_over_https_with_passwords(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
-    with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
-        place = WorkerId(urlsplit(other.url).netloc)
-        statuses = ConnectorStatuses(tasks={0: replace(status(State.RUNNING), worker_id=place)})
-        publish_session_key(one.api, other.api)
-        one.api.herder.put("a", {}, statuses=statuses)
-        with one.client.stream(
+    with secure_worker(scratch, basic_auth=auth) as first, secure_worker(scratch, basic_auth=auth) as second:
+        worker_id = WorkerId(urlsplit(second.url).netloc)
+        statuses = ConnectorStatuses(tasks={0: replace(status(State.RUNNING), worker_id=worker_id)})
+        publish_session_key(first.api, second.api)
+        first.api.herder.put("a", {}, statuses=statuses)
+        with first.client.stream(
             "GET", "/changes", params={"kinds": METRICS}, headers={"Authorization": ANN}
         ) as stream:
             pieces = stream.iter_text()
             assert "hello" in next(pieces)
-            wait_until(lambda: other.api.apps.streams.reader_count == 1)
-            other.api.apps.streams.notify(METRICS, "a")
+            wait_until(lambda: second.api.apps.streams.reader_count == 1)
+            second.api.apps.streams.notify(METRICS, "a")
             assert '"connectors":["a"],"kinds":["numbers"]' in next(pieces)
 
 
 @pytest.mark.parametrize("by_https", [True, False])
 @pytest.mark.parametrize("to_https", [True, False])
 def test_credentials_are_forwarded_only_with_the_same_scheme(
-    secure: Worker,
+    secure_follower: Worker,
     secure_peer: tuple[str, FakePeer],
     peer: tuple[str, FakePeer],
     scratch: Path,
@@ -113,44 +113,44 @@ def test_credentials_are_forwarded_only_with_the_same_scheme(
 ) -> None:
     url, stub = secure_peer if to_https else peer
     stub.reset()
-    secure.reset()
+    secure_follower.reset()
     if by_https:
-        set_leader(secure, url)
-        answer = secure.ask("DELETE", "/connectors/a", Authorization=ANN)
+        set_leader(secure_follower, url)
+        response = secure_follower.ask("DELETE", "/connectors/a", Authorization=ANN)
     else:
         with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as plain:
             set_leader(plain, url)
-            answer = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
-    assert answer.status_code == 204
-    (seen,) = stub.seen
-    assert seen.headers.get("authorization") == (ANN if by_https is to_https else None)
+            response = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
+    assert response.status_code == 204
+    (request,) = stub.requests
+    assert request.headers.get("authorization") == (ANN if by_https is to_https else None)
 
 
 def test_untrusted_worker_receives_no_request(follower: Worker, secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
     stub.reset()
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
-    assert (answer.status_code, stub.seen) == (500, [])
-    assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
-    assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
+    response = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
+    assert (response.status_code, stub.requests) == (500, [])
+    assert response.json()["message"].startswith("IO Error trying to forward REST request: ")
+    assert "CERTIFICATE_VERIFY_FAILED" in response.json()["message"]
 
 
-def no_context() -> object:
+def raise_config_error() -> object:
     raise ConfigInvalid("the key store is gone", [])
 
 
 def test_unavailable_tls_context_is_the_reported_reason(secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
     stub.reset()
-    with worker(peer_tls=no_context) as one:
-        set_leader(one, url)
-        answer = one.ask("DELETE", "/connectors/a")
-    assert (answer.status_code, answer.json()["message"]) == (
+    with worker(peer_tls=raise_config_error) as first:
+        set_leader(first, url)
+        response = first.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.json()["message"]) == (
         500,
         "Error trying to forward REST request: the key store is gone",
     )
-    assert stub.seen == []
+    assert stub.requests == []
 
 
 def test_task_configs_are_sent_to_an_https_leader(secure_peer: tuple[str, FakePeer], scratch: Path) -> None:
@@ -160,15 +160,15 @@ def test_task_configs_are_sent_to_an_https_leader(secure_peer: tuple[str, FakePe
     send_task_configs(
         url, name, [{"a": "b"}], key=key, algorithm="HmacSHA256", tls=lambda: peer_context(SETTINGS, scratch)
     )
-    assert [seen.body for seen in stub.seen] == [b'[{"a":"b"}]']
+    assert [request.body for request in stub.requests] == [b'[{"a":"b"}]']
     with pytest.raises(PeerFailed, match="IO Error trying to forward REST request"):
         send_task_configs(url, name, [], key=key, algorithm="HmacSHA256")
 
 
-def test_client_without_a_certificate_is_rejected(secure: Worker) -> None:
+def test_client_without_a_certificate_is_rejected(secure_follower: Worker) -> None:
     with (
         httpx2.Client(
-            base_url=secure.url, trust_env=False, verify=ssl.create_default_context(cadata=ROOT.pem)
+            base_url=secure_follower.url, trust_env=False, verify=ssl.create_default_context(cadata=ROOT.pem)
         ) as client,
         pytest.raises(httpx2.TransportError),
     ):

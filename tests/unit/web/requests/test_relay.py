@@ -1,4 +1,4 @@
-"""Relaying of metric changes on other workers to readers of `GET /changes`, over real sockets."""
+"""Tests that metric changes on other workers are relayed to readers of `GET /changes`, over real sockets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kraal.core.ids import ConnectorName, Generation, State, WorkerId
 from kraal.core.server_sent_events import Event
 from tests.unit.web.api import Api, status
 from tests.unit.web.event_stream import EventStream, wait_until
-from tests.unit.web.workers import look_up_members, publish_session_key, stranger
-from web.middleware import shared_answers
+from tests.unit.web.workers import look_up_members, publish_session_key, serve_fake_peer
+from web.middleware import shared_responses
 from web.requests import relay
 from web.requests.relay import (
     StreamEnd,
@@ -47,7 +47,7 @@ class Member:
 
     api: Api
     port: int
-    opened: list[EventStream]
+    open_streams: list[EventStream]
 
     @property
     def id(self) -> WorkerId:
@@ -56,12 +56,12 @@ class Member:
     def read(self, query: str = "", **headers: str) -> EventStream:
         """Open a stream of the worker's changes."""
         stream = EventStream(self.port, query, **headers)
-        self.opened.append(stream)
+        self.open_streams.append(stream)
         assert stream.next()["event"] == "hello"
         return stream
 
     def publish_group(self, *workers: WorkerId) -> None:
-        """Publish a connector with a task on each of the workers, which are the members of the next generation."""
+        """Start a new generation with these workers, and publish a connector with one task on each of them."""
         generation = Generation(self.api.herder.published.latest.generation + 1)
         self.api.herder.publish(worker_id=self.id, status=statuses(*workers), generation=generation)
 
@@ -69,7 +69,7 @@ class Member:
         """Report changed metrics of local tasks."""
         self.api.apps.streams.notify_all(METRICS, names)
 
-    def is_read_by(self, count: int) -> None:
+    def wait_for_readers(self, count: int) -> None:
         wait_until(lambda: self.api.apps.streams.reader_count == count)
 
 
@@ -82,12 +82,12 @@ def statuses(*workers: WorkerId) -> StatusState:
 @contextmanager
 def member(port: int = 0, **settings: object) -> Iterator[Member]:
     server = HttpServer([Listener("127.0.0.1", port)], graceful_s=5)
-    bound = server.bound_listeners[0].port
-    url = f"http://127.0.0.1:{bound}/"
+    actual_port = server.bound_listeners[0].port
+    url = f"http://127.0.0.1:{actual_port}/"
     apis: list[Api] = []
     options = {"members": lambda: look_up_members(apis[0].published), **settings}
     apis.append(Api(Settings(advertised_url=url, distributed=True, **options)))  # type: ignore[arg-type]
-    worker = Member(apis[0], bound, [])
+    worker = Member(apis[0], actual_port, [])
     worker.publish_group()
     server.start(worker.api.app)
     try:
@@ -95,7 +95,7 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
     finally:
         worker.api.apps.streams.close()
         server.stop()
-        for stream in worker.opened:
+        for stream in worker.open_streams:
             stream.close()
 
 
@@ -103,10 +103,10 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
 def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Member, Member]]:
     """Return two workers of a group, which refresh their list of workers frequently."""
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
-    with member() as one, member() as other:
-        one.publish_group(one.id, other.id)
-        other.publish_group(one.id, other.id)
-        yield one, other
+    with member() as first, member() as second:
+        first.publish_group(first.id, second.id)
+        second.publish_group(first.id, second.id)
+        yield first, second
 
 
 def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
@@ -117,66 +117,68 @@ def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
 
 
 def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
-    one, other = group
-    all_kinds, some = one.read(), one.read("?kinds=states,numbers")
-    other.is_read_by(1)
-    other.change_metrics("b", "a")
+    first, second = group
+    all_kinds, some = first.read(), first.read("?kinds=states,numbers")
+    second.wait_for_readers(1)
+    second.change_metrics("b", "a")
     assert changes(all_kinds) == changes(some) == (["numbers"], ["a", "b"])
-    other.api.apps.streams.notify(METRICS)
+    second.api.apps.streams.notify(METRICS)
     assert changes(all_kinds) == changes(some) == (["numbers"], None)
 
 
 def test_workers_receive_metric_changes_of_local_tasks_only(group: tuple[Member, Member]) -> None:
-    one, other = group
-    clients = [one.read(), other.read()]
-    as_worker = one.read("?forward=false")
-    one.is_read_by(3)
-    other.is_read_by(2)
-    other.change_metrics("a")
+    first, second = group
+    clients = [first.read(), second.read()]
+    as_worker = first.read("?forward=false")
+    first.wait_for_readers(3)
+    second.wait_for_readers(2)
+    second.change_metrics("a")
     assert [changes(each) for each in clients] == [(["numbers"], ["a"])] * 2
-    one.api.apps.streams.notify(LOGS, "marker")
-    assert changes(as_worker) == (["logs"], ["marker"]), "what it knows from other workers is not passed on"
-    one.change_metrics("b")
+    first.api.apps.streams.notify(LOGS, "marker")
+    assert changes(as_worker) == (["logs"], ["marker"]), (
+        "metric changes of other workers are not relayed to workers"
+    )
+    first.change_metrics("b")
     assert changes(as_worker) == (["numbers"], ["b"])
 
 
 @pytest.mark.parametrize("query", ["?forward=false", "?kinds=states,logs"])
 def test_other_workers_are_read_only_for_clients_of_metrics(group: tuple[Member, Member], query: str) -> None:
-    one, other = group
-    stream = one.read(query)
+    first, second = group
+    stream = first.read(query)
     for _ in range(5):  # takes long enough for the other worker's stream to be read
-        one.api.apps.streams.notify(LOGS)
+        first.api.apps.streams.notify(LOGS)
         assert changes(stream) == (["logs"], None)
-    assert other.api.apps.streams.reader_count == 0
-    one.read()
-    other.is_read_by(1)
+    assert second.api.apps.streams.reader_count == 0
+    first.read()
+    second.wait_for_readers(1)
 
 
 def test_other_workers_are_read_while_a_client_reads(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RETENTION_S", 0.0)
-    one, other = group
-    first, second = one.read(), one.read()
-    other.is_read_by(1)
+    reading_worker, other_worker = group
+    first, second = reading_worker.read(), reading_worker.read()
+    other_worker.wait_for_readers(1)
     first.close()
-    one.is_read_by(1)
-    other.change_metrics("a")
+    reading_worker.wait_for_readers(1)
+    other_worker.change_metrics("a")
     assert changes(second) == (["numbers"], ["a"])
     second.close()
-    other.is_read_by(0)
-    one.read()
-    other.is_read_by(1)
+    other_worker.wait_for_readers(0)
+    reading_worker.read()
+    other_worker.wait_for_readers(1)
 
 
 def test_readers_follow_joining_and_leaving_workers(group: tuple[Member, Member]) -> None:
-    one, other = group
-    stream = one.read("?kinds=numbers")
-    other.is_read_by(1)
+    first, second = group
+    stream = first.read("?kinds=numbers")
+    second.wait_for_readers(1)
     with member() as third:
-        one.publish_group(one.id, third.id)
-        third.is_read_by(1)
-        other.is_read_by(0)
+        first.publish_group(first.id, third.id)
+        third.wait_for_readers(1)
+        second.wait_for_readers(0)
         third.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
 
@@ -185,16 +187,16 @@ def test_restarted_worker_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     monkeypatch.setattr(relay, "_MIN_RETRY_S", 0.05)
     port = free_port()
-    with member() as one:
-        with member(port) as other:
-            one.publish_group(one.id, other.id)
-            stream = one.read("?kinds=numbers")
-            other.is_read_by(1)
-            other.change_metrics("a")
+    with member() as first:
+        with member(port) as second:
+            first.publish_group(first.id, second.id)
+            stream = first.read("?kinds=numbers")
+            second.wait_for_readers(1)
+            second.change_metrics("a")
             assert changes(stream) == (["numbers"], ["a"])
-        with member(port) as other:
-            assert changes(stream) == (["numbers"], None), "it was away: any may have changed"
-            other.change_metrics("b")
+        with member(port) as second:
+            assert changes(stream) == (["numbers"], None), "any connector may have changed during the outage"
+            second.change_metrics("b")
             assert changes(stream) == (["numbers"], ["b"])
 
 
@@ -204,58 +206,58 @@ def test_java_and_frozen_workers_do_not_delay_others(
     monkeypatch.setattr(relay, "READ_TIMEOUT_S", 1.0)
     monkeypatch.setattr(relay, "_MIN_RETRY_S", 0.05)
     monkeypatch.setattr(routes, "PING_INTERVAL_S", 0.05)
-    one, other = group
-    with stranger() as (url, java), socket.create_server(("127.0.0.1", 0)) as frozen:
+    first, second = group
+    with serve_fake_peer() as (url, java), socket.create_server(("127.0.0.1", 0)) as frozen:
         java.status, java.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
         frozen_id = WorkerId(f"127.0.0.1:{frozen.getsockname()[1]}")
-        one.publish_group(other.id, WorkerId(urlsplit(url).netloc), frozen_id, WorkerId("no address"))
-        stream = one.read()
+        first.publish_group(second.id, WorkerId(urlsplit(url).netloc), frozen_id, WorkerId("no address"))
+        stream = first.read()
         frozen.settimeout(10)
         with ExitStack() as accepted:
             for _ in range(2):  # the frozen worker is retried after the read timeout
                 accepted.enter_context(frozen.accept()[0])
-        other.is_read_by(1)
-        other.change_metrics("a")
+        second.wait_for_readers(1)
+        second.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
-        [seen] = java.seen  # not retried soon
-        assert (seen.method, seen.target) == ("GET", "/changes?forward=false&kinds=numbers")
-        assert seen.headers["accept"] == "text/event-stream"
+        [request] = java.requests  # not retried soon
+        assert (request.method, request.target) == ("GET", "/changes?forward=false&kinds=numbers")
+        assert request.headers["accept"] == "text/event-stream"
     assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
 
 
 def test_java_worker_is_retried_later(group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "UNSUPPORTED_RETRY_S", 0.05)
-    one, _ = group
-    with stranger() as (url, java):
+    first, _ = group
+    with serve_fake_peer() as (url, java):
         java.status, java.headers = 200, {"Content-Type": "text/html"}
-        one.publish_group(one.id, WorkerId(urlsplit(url).netloc))
-        one.read()
-        wait_until(lambda: len(java.seen) > 1)
+        first.publish_group(first.id, WorkerId(urlsplit(url).netloc))
+        first.read()
+        wait_until(lambda: len(java.requests) > 1)
 
 
 def test_burst_of_changes_is_merged_into_one(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = group
-    stream = one.read()
-    other.is_read_by(1)
+    first, second = group
+    stream = first.read()
+    second.wait_for_readers(1)
     monkeypatch.setattr(relay, "NOTIFY_INTERVAL_S", 1.0)
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.01)
     for number in range(1, 4):
-        other.change_metrics(f"n{number}")
-        wait_until(lambda wanted=number: other.api.apps.streams.seq == wanted)  # type: ignore[misc]
+        second.change_metrics(f"n{number}")
+        wait_until(lambda wanted=number: second.api.apps.streams.seq == wanted)  # type: ignore[misc]
     assert [changes(stream), changes(stream)] == [(["numbers"], ["n1"]), (["numbers"], ["n2", "n3"])]
 
 
 def test_workers_with_passwords_are_read_with_signed_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     auth = BasicAuth({"ann": Password("secret")})
-    with member(basic_auth=auth) as one, member(basic_auth=auth) as other:
-        publish_session_key(one.api, other.api)
-        one.publish_group(one.id, other.id)
-        stream = one.read(Authorization=ANN)
-        other.is_read_by(1)
-        other.change_metrics("a")
+    with member(basic_auth=auth) as first, member(basic_auth=auth) as second:
+        publish_session_key(first.api, second.api)
+        first.publish_group(first.id, second.id)
+        stream = first.read(Authorization=ANN)
+        second.wait_for_readers(1)
+        second.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
 
 
@@ -267,18 +269,20 @@ def test_workers_with_passwords_are_read_with_signed_requests(monkeypatch: pytes
 def test_metric_changes_invalidate_shared_responses(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
-    monkeypatch.setattr(shared_answers, "REUSE_S", 60)
-    with member() as one, stranger() as (url, stub):
+    monkeypatch.setattr(shared_responses, "REUSE_S", 60)
+    with member() as first, serve_fake_peer() as (url, stub):
         stub.status, stub.body = 200, b"{}"
         options = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
-        one.api.herder.put(C, {}, tasks=1, statuses=options)
-        stream = one.read("?kinds=numbers")
+        first.api.herder.put(C, {}, tasks=1, statuses=options)
+        stream = first.read("?kinds=numbers")
         for count in (1, 2):
             for _ in range(2):
-                assert httpx2.get(f"http://{one.id}{path}", trust_env=False).status_code == 200
-                targets = [seen.target for seen in stub.seen if not seen.target.startswith("/changes")]
-                assert len(targets) == count, "an answer is shared until then"
-            one.api.apps.streams.notify(kind)
+                assert httpx2.get(f"http://{first.id}{path}", trust_env=False).status_code == 200
+                targets = [
+                    request.target for request in stub.requests if not request.target.startswith("/changes")
+                ]
+                assert len(targets) == count, "the response is shared until metrics change"
+            first.api.apps.streams.notify(kind)
             assert changes(stream) == (["numbers"], None)
 
 
@@ -286,10 +290,10 @@ def test_metric_changes_invalidate_shared_responses(
 
 
 def test_unavailable_worker_is_retried_with_backoff() -> None:
-    pauses = [0.0]
+    delays = [0.0]
     for _ in range(7):
-        pauses.append(retry_delay_s(StreamEnd.UNAVAILABLE, pauses[-1]))
-    assert pauses[1:] == [1, 2, 4, 8, 10, 10, 10]
+        delays.append(retry_delay_s(StreamEnd.UNAVAILABLE, delays[-1]))
+    assert delays[1:] == [1, 2, 4, 8, 10, 10, 10]
     assert retry_delay_s(StreamEnd.BROKEN, 10) == 1
     assert retry_delay_s(StreamEnd.UNSUPPORTED, 1) == relay.UNSUPPORTED_RETRY_S
     assert retry_delay_s(StreamEnd.UNAVAILABLE, relay.UNSUPPORTED_RETRY_S) == 10

@@ -1,4 +1,4 @@
-"""GETs between workers: signed instead of using a password, and sent only to group members."""
+"""Tests for GETs between workers: signed instead of using a password, and sent only to group members."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ KEY = generate_key(0)
 
 def publish_worker(worker: Worker, url: str) -> WorkerId:
     """Publish a status that names another worker as owner of a task; return the worker's id."""
-    place = WorkerId(urlsplit(url).netloc)
-    there = replace(status(State.RUNNING), worker_id=place)
-    statuses = ConnectorStatuses(connector=there, tasks={0: there})
+    worker_id = WorkerId(urlsplit(url).netloc)
+    instance_status = replace(status(State.RUNNING), worker_id=worker_id)
+    statuses = ConnectorStatuses(connector=instance_status, tasks={0: instance_status})
     worker.api.herder.put("c", {}, tasks=1, statuses=statuses)
-    return place
+    return worker_id
 
 
 @pytest.mark.parametrize("path", READS)
@@ -52,43 +52,45 @@ def test_requests_to_workers_carry_a_signature_and_no_password(
     publish_worker(follower, peer[0])
     publish_session_key(follower.api)
     assert follower.ask("GET", path, Authorization=ANN).status_code == 200
-    (seen,) = peer[1].seen
-    assert "authorization" not in seen.headers
-    assert SIGNATURE_HEADER.lower() in seen.headers
+    (request,) = peer[1].requests
+    assert "authorization" not in request.headers
+    assert SIGNATURE_HEADER.lower() in request.headers
 
 
 def test_worker_streams_require_no_password(
     peer: tuple[str, FakePeer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
-    with worker(basic_auth=AUTH) as one:
-        publish_worker(one, peer[0])
-        with one.client.stream("GET", "/changes", headers={"Authorization": ANN}):
-            wait_until(lambda: bool(peer[1].seen))
-    assert all("authorization" not in seen.headers for seen in peer[1].seen)
+    with worker(basic_auth=AUTH) as first:
+        publish_worker(first, peer[0])
+        with first.client.stream("GET", "/changes", headers={"Authorization": ANN}):
+            wait_until(lambda: bool(peer[1].requests))
+    assert all("authorization" not in request.headers for request in peer[1].requests)
 
 
 @pytest.mark.parametrize("path", READS)
 def test_addresses_outside_the_group_are_silent_without_a_request(
     peer: tuple[str, FakePeer], path: str
 ) -> None:
-    nobody = Api(Settings(advertised_url=URL)).published
-    with worker(members=lambda: look_up_members(nobody)) as one:
-        place = publish_worker(one, peer[0])
-        answer = one.ask("GET", path, Authorization=ANN)
-        assert answer.status_code == 200
-        assert peer[1].seen == []
+    empty_group = Api(Settings(advertised_url=URL)).published
+    with worker(members=lambda: look_up_members(empty_group)) as first:
+        worker_id = publish_worker(first, peer[0])
+        response = first.ask("GET", path, Authorization=ANN)
+        assert response.status_code == 200
+        assert peer[1].requests == []
         if path == LOGS:
-            assert answer.json()["silent"] == [place]
+            assert response.json()["silent"] == [worker_id]
 
 
 def test_workers_with_passwords_accept_signed_requests() -> None:
-    with worker(basic_auth=AUTH) as one, worker(basic_auth=AUTH) as other:
-        for each in (one, other):
-            publish_worker(each, other.url)
-        assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"], "there is no key yet"
-        publish_session_key(one.api, other.api)
-        assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"] == []
+    with worker(basic_auth=AUTH) as first, worker(basic_auth=AUTH) as second:
+        for each in (first, second):
+            publish_worker(each, second.url)
+        assert first.ask("GET", LOGS, Authorization=ANN).json()["silent"], (
+            "no session key has been published yet"
+        )
+        publish_session_key(first.api, second.api)
+        assert first.ask("GET", LOGS, Authorization=ANN).json()["silent"] == []
 
 
 # -- verification of signatures ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Bodies of internal requests: rejection before reading or parsing, and limits of the parser."""
+"""Tests for bodies of internal requests: rejection before reading or parsing, and limits of the parser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def enable_signatures(api: Api, key: bytes | None = KEY) -> None:
 
 
 @pytest.fixture
-def signing(follower: Worker) -> Worker:
+def signing_worker(follower: Worker) -> Worker:
     """Return a worker at a socket, in a group that signs requests."""
     enable_signatures(follower.api)
     return follower
@@ -49,13 +49,15 @@ def signing(follower: Worker) -> Worker:
 def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
     """Announce a body without sending it; return the response."""
     address = urlsplit(worker.url)
-    sent = {"Host": address.netloc, "Content-Length": str(ENDLESS), **headers}
-    head = "\r\n".join([f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""])
+    request_headers = {"Host": address.netloc, "Content-Length": str(ENDLESS), **headers}
+    head = "\r\n".join(
+        [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in request_headers.items()), "", ""]
+    )
     with socket.create_connection((str(address.hostname), address.port or 0), timeout=10) as client:
         client.sendall(head.encode())
-        answer = http.client.HTTPResponse(client)
-        answer.begin()
-        return answer.status, answer.read().decode()
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        return response.status, response.read().decode()
 
 
 @pytest.mark.parametrize("line", [TASKS, FENCE])
@@ -71,47 +73,51 @@ def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> 
     ],
 )
 def test_unverifiable_signature_is_rejected_before_reading_the_body(
-    signing: Worker, line: str, headers: Mapping[str, str], message: str
+    signing_worker: Worker, line: str, headers: Mapping[str, str], message: str
 ) -> None:
-    status, text = send_headers_only(signing, line, headers)
+    status, text = send_headers_only(signing_worker, line, headers)
     assert status == 400
     assert message in text
-    assert signing.api.herder.requests == []
+    assert signing_worker.api.herder.requests == []
 
 
 @pytest.mark.parametrize("line", [TASKS, FENCE])
-def test_rejected_client_receives_the_response_despite_a_large_body(signing: Worker, line: str) -> None:
-    """It sends all before it listens, so the connection must not be reset meanwhile."""
-    address = urlsplit(signing.url)
+def test_rejected_client_receives_the_response_despite_a_large_body(
+    signing_worker: Worker, line: str
+) -> None:
+    """The client sends the whole body before it reads, so the connection must not be reset before that."""
+    address = urlsplit(signing_worker.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
     method, path = line.split()
     for _ in range(5):
         connection.request(method, path, b"[" + b" " * 8_000_000 + b"]", {"Connection": "close"})
-        answer = connection.getresponse()
-        assert (answer.status, MISSING in answer.read().decode()) == (400, True)
+        response = connection.getresponse()
+        assert (response.status, MISSING in response.read().decode()) == (400, True)
         connection.close()
-    assert signing.api.herder.requests == []
+    assert signing_worker.api.herder.requests == []
 
 
-def test_missing_session_key_rejects_before_reading_the_body(signing: Worker) -> None:
-    enable_signatures(signing.api, None)
+def test_missing_session_key_rejects_before_reading_the_body(signing_worker: Worker) -> None:
+    enable_signatures(signing_worker.api, None)
     headers = {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA256"}
-    assert send_headers_only(signing, TASKS, headers)[0] == 503
+    assert send_headers_only(signing_worker, TASKS, headers)[0] == 503
 
 
 def test_unsigned_request_is_rejected_before_parsing() -> None:
     api = Api(Settings(advertised_url="http://x/", distributed=True, allow_unsigned_internal=False))
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
-    answer = api.client.post("/connectors/x/tasks", content=b"[")
-    assert (answer.status_code, MISSING in answer.json()["message"]) == (400, True)
+    response = api.client.post("/connectors/x/tasks", content=b"[")
+    assert (response.status_code, MISSING in response.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("body", [b"[", b"", b"null", b'[{"a":{}}]', b"\xff"])
 def test_body_with_wrong_signature_is_not_parsed(body: bytes) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
     enable_signatures(api)
-    answer = api.client.post("/connectors/x/tasks", content=body, headers=signature_headers(b"1" * 32, body))
-    assert (answer.status_code, answer.json()["message"]) == (403, INVALID)
+    response = api.client.post(
+        "/connectors/x/tasks", content=body, headers=signature_headers(b"1" * 32, body)
+    )
+    assert (response.status_code, response.json()["message"]) == (403, INVALID)
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.SESSIONED, GroupProtocol.COMPATIBLE])
@@ -121,35 +127,37 @@ def test_fence_request_body_is_limited(protocol: GroupProtocol) -> None:
     api.herder.publish(protocol=protocol)
     for size, status in ((1024, 204), (1025, 413)):
         body = b" " * size
-        answer = api.client.put("/connectors/x/fence", content=body, headers=signature_headers(KEY, body))
-        assert answer.status_code == status
+        response = api.client.put("/connectors/x/fence", content=body, headers=signature_headers(KEY, body))
+        assert response.status_code == status
 
 
 def test_parsing_a_body_does_not_block_other_requests(
-    signing: Worker, monkeypatch: pytest.MonkeyPatch
+    signing_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsing, go_on = threading.Event(), threading.Event()
+    parsing, release = threading.Event(), threading.Event()
 
-    def slow(body: bytes) -> list[Config]:
+    def parse_slowly(body: bytes) -> list[Config]:
         parsing.set()
-        assert go_on.wait(30)
+        assert release.wait(30)
         return parse_task_configs(body)
 
-    monkeypatch.setattr("web.routes.internal.parse_task_configs", slow)
+    monkeypatch.setattr("web.routes.internal.parse_task_configs", parse_slowly)
     body = b'[{"a":"b"}]'
     with ThreadPoolExecutor(1) as thread:
-        post: Callable[..., Any] = signing.client.post
-        answer = thread.submit(
+        post: Callable[..., Any] = signing_worker.client.post
+        response = thread.submit(
             post, "/connectors/x/tasks", content=body, headers=signature_headers(KEY, body)
         )
         try:
             assert parsing.wait(30)
-            assert signing.client.get("/", timeout=10).status_code == 200
+            assert signing_worker.client.get("/", timeout=10).status_code == 200
         finally:
-            go_on.set()
-        assert answer.result(30).status_code == 204
+            release.set()
+        assert response.result(30).status_code == 204
     configs = [{"a": "b"}]
-    assert signing.api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
+    assert signing_worker.api.herder.requests == [
+        messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)
+    ]
 
 
 # -- reading task configs ----------------------------------------------------------------------------------
@@ -201,7 +209,7 @@ def test_invalid_body_is_a_bad_request(body: str, message: str) -> None:
     assert str(refused.value) == message
 
 
-def test_non_utf_8_path_is_a_bad_request() -> None:
+def test_non_utf_8_body_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match=r"^The request body is not UTF-8 at byte 9$"):
         parse_task_configs(b'[{"a":"b\xff"}]')
 

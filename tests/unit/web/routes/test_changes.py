@@ -1,4 +1,4 @@
-"""`GET /changes` over real sockets: events, resuming, limits, and how streams end."""
+"""Tests for `GET /changes` over real sockets: events, resuming, limits, and the end of streams."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from web.settings import Settings
 from web.streams import Broadcaster, Reader
 
 SETTINGS = Settings(advertised_url="http://worker:8083/")
-OPENED: list[Stream] = []
-"""Clients of the current server."""
+OPEN_STREAMS: list[Stream] = []
+"""Streams of the current test, which `serving` closes."""
 
 
 @contextmanager
@@ -33,22 +33,22 @@ def serving(api: Api, graceful_s: int = 5) -> Iterator[HttpServer]:
     finally:
         api.apps.streams.close()
         server.stop()
-        while OPENED:
-            OPENED.pop().close()
+        while OPEN_STREAMS:
+            OPEN_STREAMS.pop().close()
 
 
 @pytest.fixture
 def server(api: Api) -> Iterator[HttpServer]:
-    with serving(api) as running:
-        yield running
+    with serving(api) as http_server:
+        yield http_server
 
 
 class Stream(EventStream):
-    """A client of the current server."""
+    """Client of a server in this process, closed at the end of the test."""
 
     def __init__(self, server: HttpServer, query: str = "", **headers: str) -> None:
         super().__init__(server.bound_listeners[0].port, query, **headers)
-        OPENED.append(self)
+        OPEN_STREAMS.append(self)
 
 
 def wait_for_readers(api: Api, count: int) -> None:
@@ -57,9 +57,9 @@ def wait_for_readers(api: Api, count: int) -> None:
 
 def test_stream_starts_with_hello_followed_by_changes(api: Api, server: HttpServer) -> None:
     stream = Stream(server)
-    assert stream.answer.status == 200
-    assert stream.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
-    assert stream.answer.headers["Cache-Control"] == "no-store"
+    assert stream.response.status == 200
+    assert stream.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    assert stream.response.headers["Cache-Control"] == "no-store"
     boot = api.apps.streams.boot
     hello = stream.next()
     assert hello == {
@@ -84,7 +84,7 @@ def test_kinds_are_grouped_by_names_and_the_last_event_has_the_id(
     streams.notify_all("events", ["a", "b"])
     streams.notify("numbers")
     api.herder.publish(is_leader=True)
-    assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts from now"
+    assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts at the current position"
     events = [stream.next() for _ in range(3)]
     assert [(each["kinds"], each["connectors"]) for each in events] == [
         (["cluster"], []),
@@ -105,23 +105,23 @@ def test_only_requested_kinds_are_sent(api: Api, server: HttpServer) -> None:
     api.apps.streams.notify("logs", "a")
     assert some.next()["kinds"] == ["logs"]
     api.apps.streams.close()
-    assert [each["event"] for each in none.rest()] == ["bye"]
+    assert [each["event"] for each in none.remaining_events()] == ["bye"]
 
 
 def test_wait_ms_ends_a_stream(api: Api, server: HttpServer) -> None:
-    assert [each["event"] for each in Stream(server, "?wait_ms=0").rest()] == ["hello"]
+    assert [each["event"] for each in Stream(server, "?wait_ms=0").remaining_events()] == ["hello"]
     stream = Stream(server, "?wait_ms=300")
     api.herder.put("a", {})
     began = time.monotonic()
-    assert [each["event"] for each in stream.rest()] == ["hello", "changed"]
+    assert [each["event"] for each in stream.remaining_events()] == ["hello", "changed"]
     assert 0.1 < time.monotonic() - began < 5
     wait_for_readers(api, 0)
 
 
 @pytest.mark.parametrize("wait", ["", "-1", "1.5", "x", "٣", "1000000000"])
 def test_rejects_an_invalid_wait(api: Api, wait: str) -> None:
-    answer = api.client.get("/changes", params={"wait_ms": wait})
-    assert (answer.status_code, answer.json()["message"]) == (
+    response = api.client.get("/changes", params={"wait_ms": wait})
+    assert (response.status_code, response.json()["message"]) == (
         400,
         f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.",
     )
@@ -131,9 +131,9 @@ def test_head_returns_immediately(api: Api, server: HttpServer) -> None:
     client = http.client.HTTPConnection("127.0.0.1", server.bound_listeners[0].port, timeout=10)
     for _ in range(2):  # the connection can be reused
         client.request("HEAD", "/changes")
-        answer = client.getresponse()
-        assert (answer.status, answer.read()) == (200, b"")
-        assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        response = client.getresponse()
+        assert (response.status, response.read()) == (200, b"")
+        assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     client.close()
     assert api.apps.streams.reader_count == 0
 
@@ -142,15 +142,15 @@ def test_reconnecting_client_receives_missed_changes(api: Api, server: HttpServe
     stream = Stream(server)
     stream.next()
     api.herder.put("a", {})
-    seen = stream.next()["id"]
+    last_id = stream.next()["id"]
     stream.close()
     wait_for_readers(api, 0)
     api.herder.put("b", {})
     api.herder.put("c", {})
-    again = Stream(server, "?wait_ms=0", Last_Event_ID=seen).rest()
-    assert [(each["event"], each["seq"]) for each in again] == [("hello", 2), ("changed", 2)]
-    assert again[1]["connectors"] == ["b", "c"]
-    newest = Stream(server, "?wait_ms=0", Last_Event_ID=f"{api.apps.streams.boot}-2").rest()
+    missed_events = Stream(server, "?wait_ms=0", Last_Event_ID=last_id).remaining_events()
+    assert [(each["event"], each["seq"]) for each in missed_events] == [("hello", 2), ("changed", 2)]
+    assert missed_events[1]["connectors"] == ["b", "c"]
+    newest = Stream(server, "?wait_ms=0", Last_Event_ID=f"{api.apps.streams.boot}-2").remaining_events()
     assert [each["event"] for each in newest] == ["hello"]
 
 
@@ -168,7 +168,7 @@ def test_reconnecting_client_receives_missed_changes(api: Api, server: HttpServe
 )
 def test_unknown_last_event_id_causes_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
     sent = last_id.format(boot=api.apps.streams.boot)
-    events = Stream(server, "?wait_ms=0", Last_Event_ID=sent).rest()
+    events = Stream(server, "?wait_ms=0", Last_Event_ID=sent).remaining_events()
     assert [(each["event"], each["seq"]) for each in events] == [("hello", 0), ("reset", 0)]
 
 
@@ -193,12 +193,12 @@ def test_too_many_streams_are_rejected() -> None:
         one, two = Stream(server), Stream(server)
         one.next(), two.next()
         third = Stream(server)
-        assert (third.answer.status, third.answer.headers["Retry-After"]) == (503, "1")
-        assert json.loads(third.answer.read())["message"] == "The worker is too busy: 2 streams are open"
-        assert api.request("PUT", "/connectors/a/pause")[0] == 404, "streams take no place of other requests"
+        assert (third.response.status, third.response.headers["Retry-After"]) == (503, "1")
+        assert json.loads(third.response.read())["message"] == "The worker is too busy: 2 streams are open"
+        assert api.request("PUT", "/connectors/a/pause")[0] == 404, "streams do not count as waiting requests"
         one.close()
         wait_for_readers(api, 1)
-        assert Stream(server, "?wait_ms=0").answer.status == 200
+        assert Stream(server, "?wait_ms=0").response.status == 200
         two.close()
 
 
@@ -224,37 +224,37 @@ def test_streams_do_not_count_as_waiting_requests(api: Api) -> None:
 def test_open_streams_do_not_delay_graceful_shutdown() -> None:
     api = Api(SETTINGS)
     with serving(api, graceful_s=30) as server:
-        opened = [Stream(server) for _ in range(5)]
-        for stream in opened:
+        streams = [Stream(server) for _ in range(5)]
+        for stream in streams:
             stream.next()
         began = time.monotonic()
         api.apps.streams.close()
         server.stop()
         assert time.monotonic() - began < 15
-        assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * 5
+        assert [each["event"] for stream in streams for each in stream.remaining_events()] == ["bye"] * 5
 
 
 def test_unresponsive_client_does_not_delay_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     api, counter = Api(SETTINGS), [0]
     streams, take_changes = api.apps.streams, Broadcaster.take_changes
 
-    def taking(streams: Broadcaster, reader: Reader) -> Changes | None:
+    def record_take_changes(streams: Broadcaster, reader: Reader) -> Changes | None:
         counter.append(streams.seq)
         return take_changes(streams, reader)
 
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.0)
-    monkeypatch.setattr(Broadcaster, "take_changes", taking)
+    monkeypatch.setattr(Broadcaster, "take_changes", record_take_changes)
     names = [f"{number:03}" + "x" * 150 for number in range(100)]
     with serving(api, graceful_s=30) as server:
         Stream(server)
         wait_until(lambda: streams.reader_count == 1)
 
-        def full() -> bool:
+        def is_stalled() -> bool:
             """Return whether the buffers between worker and client are full, so that the stream is stalled."""
             streams.notify_all("logs", names)
             return streams.seq > counter[-1] + 5
 
-        wait_until(full, pause_s=0.001)
+        wait_until(is_stalled, pause_s=0.001)
         began = time.monotonic()
         streams.close()
         server.stop()
@@ -264,4 +264,4 @@ def test_unresponsive_client_does_not_delay_shutdown(monkeypatch: pytest.MonkeyP
 def test_streams_are_rejected_during_shutdown(api: Api, server: HttpServer) -> None:
     api.apps.streams.close()
     refused = Stream(server)
-    assert (refused.answer.status, refused.answer.headers["Retry-After"]) == (503, "1")
+    assert (refused.response.status, refused.response.headers["Retry-After"]) == (503, "1")

@@ -1,4 +1,4 @@
-"""`/connectors` and its subresources."""
+"""Tests for `/connectors` and its subresources."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ A = ConnectorName("a")
 
 
 def test_create_response_has_the_location(api: Api) -> None:
-    answer = api.client.post("/connectors", json={"name": " a\n", "config": CONFIG})
-    assert answer.status_code == 201
-    assert answer.headers["Location"] == "http://worker:8083/connectors/a"
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.text == (
+    response = api.client.post("/connectors", json={"name": " a\n", "config": CONFIG})
+    assert response.status_code == 201
+    assert response.headers["Location"] == "http://worker:8083/connectors/a"
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.text == (
         '{"name":"a","config":{"connector.class":"FileStreamSource","topic":"t","name":"a"},'
         '"tasks":[],"type":"source"}'
     )
@@ -59,10 +59,12 @@ def test_initial_offsets_are_sent_and_their_status_is_returned(api: Api) -> None
         {"partition": {"file": "f", "n": 1}, "offset": {"position": 2.5}},
         {"partition": {}, "offset": None},
     ]
-    answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_offsets": offsets})
+    response = api.client.post(
+        "/connectors", json={"name": "a", "config": CONFIG, "initial_offsets": offsets}
+    )
     pairs: list[Pair] = [({"file": "f", "n": 1}, {"position": 2.5}), ({}, None)]
     assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG, initial_offsets=pairs)]
-    assert (answer.status_code, [*answer.json()][-1], answer.json()["offsets_status"]) == (
+    assert (response.status_code, [*response.json()][-1], response.json()["offsets_status"]) == (
         201,
         "offsets_status",
         "altered",
@@ -71,10 +73,10 @@ def test_initial_offsets_are_sent_and_their_status_is_returned(api: Api) -> None
 
 def test_duplicate_connector_name_is_a_conflict(api: Api) -> None:
     api.herder.put("a", CONFIG)
-    answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG})
-    assert answer.status_code == 409
-    assert answer.text == '{"error_code":409,"message":"Connector a already exists"}'
-    assert "Retry-After" not in answer.headers
+    response = api.client.post("/connectors", json={"name": "a", "config": CONFIG})
+    assert response.status_code == 409
+    assert response.text == '{"error_code":409,"message":"Connector a already exists"}'
+    assert "Retry-After" not in response.headers
 
 
 def test_put_config_creates_and_then_replaces(api: Api) -> None:
@@ -94,8 +96,8 @@ def test_put_config_does_not_trim_the_name(api: Api) -> None:
 
 def test_patch_config_returns_the_merged_connector(api: Api) -> None:
     api.herder.put("a", CONFIG)
-    answer = api.request("PATCH", "/connectors/a/config", '{"topic":null,"x":1}')
-    assert answer == (
+    response = api.request("PATCH", "/connectors/a/config", '{"topic":null,"x":1}')
+    assert response == (
         200,
         '{"name":"a","config":{"connector.class":"FileStreamSource","name":"a","x":"1"},"tasks":[],"type":"source"}',
     )
@@ -128,10 +130,10 @@ def test_commands_return_an_empty_body(
     api: Api, method: str, path: str, expected: int, message: object
 ) -> None:
     api.herder.put("a", CONFIG)
-    answer = api.client.request(method, path)
-    assert (answer.status_code, answer.content) == (expected, b"")
-    assert "Content-Type" not in answer.headers
-    assert answer.headers.get("Content-Length") == (None if expected == 204 else "0")
+    response = api.client.request(method, path)
+    assert (response.status_code, response.content) == (expected, b"")
+    assert "Content-Type" not in response.headers
+    assert response.headers.get("Content-Length") == (None if expected == 204 else "0")
     assert api.herder.requests == [message]
 
 
@@ -182,7 +184,7 @@ def test_gets_are_rendered_from_the_snapshot(api: Api) -> None:
             '{"id":{"connector":"a","task":1},"config":{"connector.class":"FileStreamSource","topic":"t","task":"1"}}]'
         ),
     }.items():
-        for attempt in ("rendered", "kept"):
+        for attempt in ("rendered", "cached"):
             assert api.request("GET", path) == (200, body), (path, attempt)
     assert api.herder.requests == []
 
@@ -221,13 +223,13 @@ def test_cached_response_equals_the_rendered_response(api: Api) -> None:
 def test_connectors_with_any_name_can_be_created_read_and_deleted(api: Api, name: str) -> None:
     created = api.client.post("/connectors", json={"name": name, "config": CONFIG})
     assert created.status_code == 201
-    where = created.headers["Location"].removeprefix("http://worker:8083")
+    path_of_location = created.headers["Location"].removeprefix("http://worker:8083")
     assert api.client.get("/connectors").json() == [name]
-    for path in (where, f"/connectors/{quote(name, safe='')}"):
+    for path in (path_of_location, f"/connectors/{quote(name, safe='')}"):
         assert api.client.get(path).json()["name"] == name
         assert api.client.get(f"{path}/status").json()["name"] == name
         assert api.client.get(f"{path}/topics").json() == {name: {"topics": []}}
-    assert api.client.delete(where).status_code == 204
+    assert api.client.delete(path_of_location).status_code == 204
     assert api.client.get("/connectors").json() == []
 
 
@@ -236,8 +238,8 @@ def test_connectors_with_any_name_can_be_created_read_and_deleted(api: Api, name
     [("g:?#[]@!$&'()*+,;=~ é", "g:%3F%23%5B%5D@!$&'()*+,;=~%20%C3%A9"), ("a/b%", "a%2Fb%25")],
 )
 def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> None:
-    answer = api.client.post("/connectors", json={"name": name, "config": CONFIG})
-    assert answer.headers["Location"] == f"http://worker:8083/connectors/{segment}"
+    response = api.client.post("/connectors", json={"name": name, "config": CONFIG})
+    assert response.headers["Location"] == f"http://worker:8083/connectors/{segment}"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,7 @@ async def test_undecodable_name_is_a_bad_request(api: Api, path: str, message: s
             409,
             '"Cannot complete request momentarily"',
             "1",
-            id="a rebalance is in the way",
+            id="rebalance in progress",
         ),
         pytest.param(
             NotLeader(None),
@@ -272,41 +274,41 @@ async def test_undecodable_name_is_a_bad_request(api: Api, path: str, message: s
             '"Cannot complete request momentarily due to no known leader URL, '
             'likely because a rebalance was underway."',
             "1",
-            id="nobody leads",
+            id="no leader",
         ),
         pytest.param(
             NotOwner("http://worker:8083/"),
             409,
             '"Cannot complete request because of a conflicting operation (e.g. worker rebalance)"',
             None,
-            id="the owner is said to be this worker",
+            id="owner is this worker",
         ),
         pytest.param(ConfigInvalid("two\nlines", ["x"]), 400, '"two\\nlines"', None, id="invalid config"),
-        pytest.param(StoreError("no"), 500, '"no"', None, id="the log failed"),
+        pytest.param(StoreError("no"), 500, '"no"', None, id="write failed"),
         pytest.param(ActorDied("herder died"), 500, '"herder died"', None, id="the herder died"),
         pytest.param(Unavailable("starting", retry_after_s=3), 503, '"starting"', "3", id="starting"),
         pytest.param(Unavailable("stopping"), 503, '"stopping"', None, id="stopping"),
-        pytest.param(KraalError("é"), 500, '"é"', None, id="any other of ours"),
-        pytest.param(ValueError("oops"), 500, '"oops"', None, id="anything else"),
-        pytest.param(ValueError(), 500, "null", None, id="anything else without a message"),
+        pytest.param(KraalError("é"), 500, '"é"', None, id="other KraalError"),
+        pytest.param(ValueError("oops"), 500, '"oops"', None, id="unexpected error"),
+        pytest.param(ValueError(), 500, "null", None, id="unexpected error without a message"),
     ],
 )
 def test_herder_errors_become_error_responses(
     api: Api, error: Exception, code: int, message: str, retry_after: str | None
 ) -> None:
     api.herder.error = error
-    answer = api.client.put("/connectors/a/pause")
-    assert answer.status_code == code
-    assert answer.text == f'{{"error_code":{code},"message":{message}}}'
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers.get("Retry-After") == retry_after
-    assert answer.headers["Server"].startswith("kraal/")
+    response = api.client.put("/connectors/a/pause")
+    assert response.status_code == code
+    assert response.text == f'{{"error_code":{code},"message":{message}}}'
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers.get("Retry-After") == retry_after
+    assert response.headers["Server"].startswith("kraal/")
 
 
 def test_too_many_pending_requests_are_rejected() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", limits=Limits(waiting=0)))
-    answer = api.client.delete("/connectors/a")
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    response = api.client.delete("/connectors/a")
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert api.herder.requests == []
 
 

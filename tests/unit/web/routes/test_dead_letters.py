@@ -1,4 +1,4 @@
-"""`/connectors/{c}/dead-letters`: listing, replay and errors, with an in-memory Kafka."""
+"""Tests for `/connectors/{c}/dead-letters`: listing, replay and errors, with an in-memory Kafka."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ CONFIG = {"topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
 
 
 @pytest.fixture
-def sink(api: Api) -> Api:
-    """API with a connector that has three dead letters, interleaved with one of another connector."""
+def api_with_dead_letters(api: Api) -> Api:
+    """Return an API with a sink that has three dead letters, interleaved with one of another connector."""
     api.herder.put("orders-sink", CONFIG)
     api.herder.publish(types={"orders-sink": "sink"})
     api.kafka.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
@@ -51,8 +51,8 @@ def replay(api: Api, **body: Any) -> tuple[int, Any]:
     return ask(api, "POST", f"{PATH}/replay", body)
 
 
-def test_shows_the_latest_letters_and_counts_all(sink: Api) -> None:
-    status, body = ask(sink, "GET", f"{PATH}?limit=2")
+def test_latest_letters_are_listed_with_total_counts(api_with_dead_letters: Api) -> None:
+    status, body = ask(api_with_dead_letters, "GET", f"{PATH}?limit=2")
     assert (status, [each["offset"] for each in body["shown"]]) == (200, [3, 2])
     assert {key: value for key, value in body.items() if key != "shown"} == {
         "topic": "dead", "letters": 4, "left_to_replay": 4, "searched": 2
@@ -67,27 +67,27 @@ def test_shows_the_latest_letters_and_counts_all(sink: Api) -> None:
         },
         "truncated": {},
     }  # fmt: skip
-    assert [each["offset"] for each in ask(sink, "GET", PATH)[1]["shown"]] == [3, 2, 0], (
-        "another's is not shown"
+    assert [each["offset"] for each in ask(api_with_dead_letters, "GET", PATH)[1]["shown"]] == [3, 2, 0], (
+        "letters of other connectors are not shown"
     )
-    assert sink.kafka.settings == {**CONFIG, "name": "orders-sink"}
+    assert api_with_dead_letters.kafka.settings == {**CONFIG, "name": "orders-sink"}
 
 
 def test_missing_topic_has_no_letters(api: Api) -> None:
     api.herder.put("new", {**CONFIG, "errors.deadletterqueue.topic.name": "later"})
-    nothing = {"topic": "later", "letters": 0, "left_to_replay": 0, "searched": 0, "shown": []}
-    assert ask(api, "GET", "/connectors/new/dead-letters") == (200, nothing)
+    expected = {"topic": "later", "letters": 0, "left_to_replay": 0, "searched": 0, "shown": []}
+    assert ask(api, "GET", "/connectors/new/dead-letters") == (200, expected)
     assert ask(api, "POST", "/connectors/new/dead-letters/replay", {}) == (
         200, {"topic": "later", "dry_run": False, "written": {}, "targets": [], "left_to_replay": 0}
     )  # fmt: skip
 
 
-def test_large_letters_are_truncated_and_the_response_is_limited(sink: Api) -> None:
+def test_large_letters_are_truncated_and_the_response_is_limited(api_with_dead_letters: Api) -> None:
     huge = replace(letter(0), value=b"x" * 1_000_000, key=b"\x00" * 5_000)
-    sink.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
-    answer = sink.client.get(f"{PATH}?limit=100")
-    assert len(answer.content) < 1.1 * 1024 * 1024
-    shown_letters = answer.json()["shown"]
+    api_with_dead_letters.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
+    response = api_with_dead_letters.client.get(f"{PATH}?limit=100")
+    assert len(response.content) < 1.1 * 1024 * 1024
+    shown_letters = response.json()["shown"]
     assert len(shown_letters) < 100
     assert shown_letters[0]["offset"] == 99
     assert (len(shown_letters[0]["value"]), shown_letters[0]["truncated"]) == (
@@ -96,36 +96,40 @@ def test_large_letters_are_truncated_and_the_response_is_limited(sink: Api) -> N
     )
 
 
-def test_exceeding_the_read_limits_is_an_error(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceeding_the_read_limits_is_an_error(
+    api_with_dead_letters: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dead_letters, "_MAX_READ_BYTES", 10)
-    status, error = ask(sink, "GET", PATH)
+    status, error = ask(api_with_dead_letters, "GET", PATH)
     assert status == 503
     assert error["message"].endswith("more than 10 bytes; set a smaller limit.")
-    assert ask(sink, "GET", f"{PATH}?limit=1")[0] == 200, "one fits"
+    assert ask(api_with_dead_letters, "GET", f"{PATH}?limit=1")[0] == 200, (
+        "a single letter is within the limit"
+    )
 
 
-def test_secrets_in_errors_are_hidden(sink: Api) -> None:
+def test_secrets_in_errors_are_hidden(api_with_dead_letters: Api) -> None:
     secrets.add("hunter2-hunter2")
-    sink.kafka.letters["dead"] = [letter(0, {"exception.message": "at hunter2-hunter2"})]
-    (shown_letters,) = ask(sink, "GET", PATH)[1]["shown"]
+    api_with_dead_letters.kafka.letters["dead"] = [letter(0, {"exception.message": "at hunter2-hunter2"})]
+    (shown_letters,) = ask(api_with_dead_letters, "GET", PATH)[1]["shown"]
     assert shown_letters["error"]["message"] == "at [hidden]"
 
 
-def test_replay_resumes_after_the_previous_replay(sink: Api) -> None:
+def test_replay_resumes_after_the_previous_replay(api_with_dead_letters: Api) -> None:
     first = {"partition": 0, "offset": 0, "to_topic": "orders", "to_partition": 1}
-    assert replay(sink, limit=1) == (
+    assert replay(api_with_dead_letters, limit=1) == (
         200, {"topic": "dead", "dry_run": False, "written": {"orders": 1}, "targets": [first], "left_to_replay": 3}
     )  # fmt: skip
-    status, body = replay(sink)
+    status, body = replay(api_with_dead_letters)
     assert (status, body["written"], body["left_to_replay"]) == (200, {"orders": 2}, 0)
-    assert replay(sink)[1]["written"] == {}
-    assert [each.offset for each, _ in sink.kafka.written] == [0, 2, 3]
-    assert sink.kafka.groups == {GROUP: {0: 4}}, "the group of `kraal dlq replay`"
-    assert ask(sink, "GET", PATH)[1]["left_to_replay"] == 0
+    assert replay(api_with_dead_letters)[1]["written"] == {}
+    assert [each.offset for each, _ in api_with_dead_letters.kafka.written] == [0, 2, 3]
+    assert api_with_dead_letters.kafka.groups == {GROUP: {0: 4}}, "the group of `kraal dlq replay`"
+    assert ask(api_with_dead_letters, "GET", PATH)[1]["left_to_replay"] == 0
 
 
-def test_dry_run_reports_the_replay(sink: Api) -> None:
-    status, body = replay(sink, dry_run=True, limit=2)
+def test_dry_run_reports_the_replay(api_with_dead_letters: Api) -> None:
+    status, body = replay(api_with_dead_letters, dry_run=True, limit=2)
     assert (status, body["dry_run"], body["written"], body["left_to_replay"]) == (
         200,
         True,
@@ -133,34 +137,38 @@ def test_dry_run_reports_the_replay(sink: Api) -> None:
         4,
     )
     assert [each["offset"] for each in body["targets"]] == [0, 2]
-    assert (sink.kafka.written, sink.kafka.groups) == ([], {})
+    assert (api_with_dead_letters.kafka.written, api_with_dead_letters.kafka.groups) == ([], {})
 
 
-def test_repeated_replay_request_writes_letters_once(sink: Api) -> None:
-    start = replay(sink, dry_run=True, limit=2)[1]["from"]
+def test_repeated_replay_request_writes_letters_once(api_with_dead_letters: Api) -> None:
+    start = replay(api_with_dead_letters, dry_run=True, limit=2)[1]["from"]
     assert start == {"0": 0}
-    assert replay(sink, limit=2, **{"from": start})[1]["written"] == {"orders": 2}
-    status, error = replay(sink, limit=2, **{"from": start})
+    assert replay(api_with_dead_letters, limit=2, **{"from": start})[1]["written"] == {"orders": 2}
+    status, error = replay(api_with_dead_letters, limit=2, **{"from": start})
     assert status == 409
     assert error["message"].startswith(
         "The dead letters of connector orders-sink have changed since they were listed"
     )
-    assert [each.offset for each, _ in sink.kafka.written] == [0, 2], "the next one stays"
-    assert replay(sink, dry_run=True)[1]["from"] == {"0": 3}
-    assert replay(sink)[1]["written"] == {"orders": 1}
-    assert replay(sink, dry_run=True)[1]["from"] == {}
-    assert replay(sink, **{"from": {"0": 3}})[0] == 409, "nothing is left there"
+    assert [each.offset for each, _ in api_with_dead_letters.kafka.written] == [0, 2], (
+        "later letters are not replayed"
+    )
+    assert replay(api_with_dead_letters, dry_run=True)[1]["from"] == {"0": 3}
+    assert replay(api_with_dead_letters)[1]["written"] == {"orders": 1}
+    assert replay(api_with_dead_letters, dry_run=True)[1]["from"] == {}
+    assert replay(api_with_dead_letters, **{"from": {"0": 3}})[0] == 409, (
+        "no letters are left in this partition"
+    )
 
 
-def test_number_of_listed_targets_is_limited(sink: Api) -> None:
-    sink.kafka.letters["dead"] = [letter(number) for number in range(150)]
-    answer_body = replay(sink)[1]
-    assert (answer_body["written"], len(answer_body["targets"])) == ({"orders": 150}, 100)
+def test_number_of_listed_targets_is_limited(api_with_dead_letters: Api) -> None:
+    api_with_dead_letters.kafka.letters["dead"] = [letter(number) for number in range(150)]
+    response_body = replay(api_with_dead_letters)[1]
+    assert (response_body["written"], len(response_body["targets"])) == ({"orders": 150}, 100)
 
 
-def test_unreplayable_letters_are_a_conflict(sink: Api) -> None:
-    sink.kafka.letters["dead"] = [letter(0, connector=None)]
-    status, error = replay(sink)
+def test_unreplayable_letters_are_a_conflict(api_with_dead_letters: Api) -> None:
+    api_with_dead_letters.kafka.letters["dead"] = [letter(0, connector=None)]
+    status, error = replay(api_with_dead_letters)
     assert (status, error["message"]) == (
         409,
         (
@@ -168,19 +176,20 @@ def test_unreplayable_letters_are_a_conflict(sink: Api) -> None:
             " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC to `kraal dlq replay`"
         ),
     )
-    sink.kafka.letters["dead"] = [letter(0, {"topic": "gone"})]
-    assert replay(sink, dry_run=True)[1]["message"] == "The original topic gone of dead-0@0 does not exist"
+    api_with_dead_letters.kafka.letters["dead"] = [letter(0, {"topic": "gone"})]
+    error = replay(api_with_dead_letters, dry_run=True)[1]
+    assert error["message"] == "The original topic gone of dead-0@0 does not exist"
 
 
 @pytest.mark.parametrize("topic", ["connect-configs", "__consumer_offsets", "secrets"])
-def test_replay_into_a_foreign_topic_is_a_conflict(sink: Api, topic: str) -> None:
-    sink.kafka.internal = frozenset({"connect-configs"})
-    sink.kafka.partitions[topic] = 1
-    sink.kafka.letters["dead"] = [letter(0), letter(1, {"topic": topic})]
+def test_replay_into_a_foreign_topic_is_a_conflict(api_with_dead_letters: Api, topic: str) -> None:
+    api_with_dead_letters.kafka.internal = frozenset({"connect-configs"})
+    api_with_dead_letters.kafka.partitions[topic] = 1
+    api_with_dead_letters.kafka.letters["dead"] = [letter(0), letter(1, {"topic": topic})]
     for dry_run in (True, False):
-        status, error = replay(sink, dry_run=dry_run)
+        status, error = replay(api_with_dead_letters, dry_run=dry_run)
         assert (status, f"The original topic {topic} of dead-0@1 is " in error["message"]) == (409, True)
-    assert sink.kafka.written == []
+    assert api_with_dead_letters.kafka.written == []
 
 
 def test_connector_without_dead_letter_topic_is_not_found(api: Api) -> None:
@@ -219,7 +228,7 @@ class UnavailableKafka(MemoryKafka):
         raise KafkaUnavailable("Kafka at k:1 failed to list offsets of topic dead: timed out")
 
 
-def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
+def with_kafka(api: Api, kafka: MemoryKafka | None) -> Api:
     apps = create_apps(
         api.address, api.published, Registry.of({}), api.validate, Settings(advertised_url="http://worker:8083/"),
         dead_letters=kafka,
@@ -228,31 +237,34 @@ def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
     return api
 
 
-def test_other_brokers_return_404_and_unavailable_kafka_503(sink: Api) -> None:
-    for answer in (ask(served_by(sink, OtherCluster()), "GET", PATH), replay(sink)):
-        assert answer == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
-    away = served_by(sink, UnavailableKafka()).client
-    for response in (away.get(PATH), away.post(f"{PATH}/replay", json={})):
+def test_other_brokers_return_404_and_unavailable_kafka_503(api_with_dead_letters: Api) -> None:
+    for result in (
+        ask(with_kafka(api_with_dead_letters, OtherCluster()), "GET", PATH),
+        replay(api_with_dead_letters),
+    ):
+        assert result == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
+    unavailable = with_kafka(api_with_dead_letters, UnavailableKafka()).client
+    for response in (unavailable.get(PATH), unavailable.post(f"{PATH}/replay", json={})):
         assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
         assert response.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
-def test_rejected_replay_commits_no_offsets(sink: Api) -> None:
-    sink.kafka.refuses = True
-    assert replay(sink)[0] == 503
-    assert sink.kafka.groups == {}
+def test_rejected_replay_commits_no_offsets(api_with_dead_letters: Api) -> None:
+    api_with_dead_letters.kafka.refuses = True
+    assert replay(api_with_dead_letters)[0] == 503
+    assert api_with_dead_letters.kafka.groups == {}
 
 
-def test_paths_return_404_without_kafka(sink: Api) -> None:
-    served_by(sink, None)
-    for answer in (ask(sink, "GET", PATH), replay(sink)):
-        assert answer == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+def test_paths_return_404_without_kafka(api_with_dead_letters: Api) -> None:
+    with_kafka(api_with_dead_letters, None)
+    for response in (ask(api_with_dead_letters, "GET", PATH), replay(api_with_dead_letters)):
+        assert response == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "1.5", "x", "٣", ""])
-def test_rejects_an_invalid_limit(sink: Api, limit: str) -> None:
-    answer = sink.client.get(PATH, params={"limit": limit})
-    assert (answer.status_code, answer.json()["message"]) == (
+def test_rejects_an_invalid_limit(api_with_dead_letters: Api, limit: str) -> None:
+    response = api_with_dead_letters.client.get(PATH, params={"limit": limit})
+    assert (response.status_code, response.json()["message"]) == (
         400,
         f"Invalid limit '{limit}'; allowed are whole numbers from 1 to 100.",
     )
@@ -279,49 +291,48 @@ def test_rejects_an_invalid_limit(sink: Api, limit: str) -> None:
         ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run, from'),
     ],
 )
-def test_rejects_an_invalid_body(sink: Api, body: str, text: str) -> None:
-    status, error = sink.request("POST", f"{PATH}/replay", body)
+def test_rejects_an_invalid_body(api_with_dead_letters: Api, body: str, text: str) -> None:
+    status, error = api_with_dead_letters.request("POST", f"{PATH}/replay", body)
     assert (status, json.loads(error)["message"]) == (400, text)
-    assert sink.kafka.written == []
+    assert api_with_dead_letters.kafka.written == []
 
 
 @pytest.mark.parametrize("limit", ["2", "2.0", "2e0", "0.2E1"])
-def test_limit_accepts_json_numbers(sink: Api, limit: str) -> None:
-    assert json.loads(sink.request("POST", f"{PATH}/replay", f'{{"limit": {limit}}}')[1])["written"] == {
-        "orders": 2
-    }
+def test_limit_accepts_json_numbers(api_with_dead_letters: Api, limit: str) -> None:
+    _, text = api_with_dead_letters.request("POST", f"{PATH}/replay", f'{{"limit": {limit}}}')
+    assert json.loads(text)["written"] == {"orders": 2}
 
 
 class BlockingKafka(MemoryKafka):
-    """Kafka that blocks writes until the test permits them."""
+    """Kafka cluster that blocks writes until `release` is set."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.writing, self.let = threading.Event(), threading.Event()
+        self.writing, self.release = threading.Event(), threading.Event()
 
     @override
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         self.writing.set()
-        assert self.let.wait(20)
+        assert self.release.wait(20)
         super().write(letters)
 
 
-def test_concurrent_replay_is_rejected(sink: Api) -> None:
-    slow = BlockingKafka()
-    slow.letters = sink.kafka.letters
-    app = served_by(sink, slow).client.app
+def test_concurrent_replay_is_rejected(api_with_dead_letters: Api) -> None:
+    blocking_kafka = BlockingKafka()
+    blocking_kafka.letters = api_with_dead_letters.kafka.letters
+    app = with_kafka(api_with_dead_letters, blocking_kafka).client.app
 
     async def story() -> None:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://worker:8083") as client:
             first = asyncio.create_task(client.post(f"{PATH}/replay", json={}))
-            await asyncio.to_thread(slow.writing.wait, 20)
+            await asyncio.to_thread(blocking_kafka.writing.wait, 20)
             second = await client.post(f"{PATH}/replay", json={})
             assert (second.status_code, second.headers["Retry-After"]) == (409, "1")
             assert (await client.post(f"{PATH}/replay", json={"dry_run": True})).status_code == 200
-            slow.let.set()
+            blocking_kafka.release.set()
             assert (await first).json()["written"] == {"orders": 3}
             assert (await client.post(f"{PATH}/replay", json={})).json()["written"] == {}
 
     asyncio.run(story())
-    assert len(slow.written) == 3
+    assert len(blocking_kafka.written) == 3

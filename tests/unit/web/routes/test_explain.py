@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/explain`: every worker returns the data of the leader and the owners."""
+"""Tests that every worker returns the leader's and owners' data for `GET /connectors/{c}/explain`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GET = DOCUMENT["paths"]["/connectors/{connector}/explain"]["get"]
 SCHEMA = GET["responses"]["200"]["content"]["application/json"]["schema"]
 
 
-def explained(api: Api) -> dict[str, Any]:
+def explain(api: Api) -> dict[str, Any]:
     code, text = api.request("GET", PATH)
     assert code == 200, text
     body: dict[str, Any] = json.loads(text)
@@ -67,7 +67,7 @@ def test_standalone_worker_explains_a_failed_task(api: Api) -> None:
             )
         },
     )
-    body = explained(api)
+    body = explain(api)
     assert (body["target"], body["worker_id"], body["silent"]) == ("STARTED", "worker:8083", [])
     assert body["connector"]["placement"]["kind"] == "standalone"
     assert body["connector"]["reasons"] == []
@@ -84,7 +84,7 @@ def test_reasons_name_target_restart_waiting_and_missing_status(api: Api) -> Non
     waiting = status(State.UNASSIGNED, "waiting for Spark")
     api.herder.put("c", {}, TargetState.PAUSED, tasks=2, statuses=ConnectorStatuses(tasks={0: waiting}))
     api.herder.publish(restarting=frozenset({T0}))
-    body = explained(api)
+    body = explain(api)
     assert kinds(body["connector"]) == ["target", "no_status"]
     assert [kinds(task) for task in body["tasks"]] == [
         ["target", "restart", "waiting"],
@@ -97,12 +97,12 @@ def test_stalled_task_is_explained_with_its_cause(api: Api) -> None:
     for each in (NAME, T0):
         api.metrics.record_start(each)
         api.metrics.record_state(each, State.RUNNING, "1.0")
-    api.metrics.follow(T0)(busy=True, step="batch", failure="the broker is away")
+    api.metrics.track(T0)(busy=True, step="batch", failure="the broker is away")
     api.clock.advance_to(61.0)
-    [task] = explained(api)["tasks"]
+    [task] = explain(api)["tasks"]
     assert {
         "kind": "stall",
-        "text": "It should make progress and makes none: Its batch does not end: the broker is away",
+        "text": "It is stalled: Its batch does not end: the broker is away",
     } in task["reasons"]
 
 
@@ -110,7 +110,7 @@ def host(worker: Worker) -> WorkerId:
     return WorkerId(urlsplit(worker.url).netloc)
 
 
-def on_leader(follower: Worker, leader: Worker) -> None:
+def publish_leader_assignment(follower: Worker, leader: Worker) -> None:
     """Publish to both workers that the connector and its task run on the leader."""
     running = replace(status(State.RUNNING), worker_id=host(leader))
     statuses = ConnectorStatuses(connector=running, tasks={0: running})
@@ -131,7 +131,7 @@ def on_leader(follower: Worker, leader: Worker) -> None:
 
 
 def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, leader: Worker) -> None:
-    on_leader(follower, leader)
+    publish_leader_assignment(follower, leader)
     text = "task c-0 RUNNING on w: restarted"
     follower.api.journal.record_event(EventKind.STATE, text, T0, "POST from 10.0.0.9")
     leader.api.journal.record_event(EventKind.STATE, text, T0, "another worker")
@@ -163,11 +163,12 @@ def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, 
 def test_malformed_response_counts_as_silent(follower: Worker, peer: tuple[str, FakePeer], body: str) -> None:
     url, stub = peer
     stub.status, stub.body, stub.headers = 200, body.encode(), {"Content-Type": "application/json"}
-    place = WorkerId(urlsplit(url).netloc)
-    there = replace(status(State.RUNNING), worker_id=place)
-    follower.api.herder.put("c", {}, tasks=1, statuses=ConnectorStatuses(connector=there, tasks={0: there}))
+    worker_id = WorkerId(urlsplit(url).netloc)
+    instance_status = replace(status(State.RUNNING), worker_id=worker_id)
+    statuses = ConnectorStatuses(connector=instance_status, tasks={0: instance_status})
+    follower.api.herder.put("c", {}, tasks=1, statuses=statuses)
     follower.api.herder.publish(is_leader=False, leader_url=url, protocol=GroupProtocol.SESSIONED)
-    answer = follower.ask("GET", PATH).json()
-    assert matches(SCHEMA, answer, DOCUMENT)
-    assert answer["silent"] == [place]
-    assert answer["connector"]["placement"] is None
+    response = follower.ask("GET", PATH).json()
+    assert matches(SCHEMA, response, DOCUMENT)
+    assert response["silent"] == [worker_id]
+    assert response["connector"]["placement"] is None

@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/history`, `…/configs` and `/events`: the content and authors of the journal."""
+"""Tests for `GET /connectors/{c}/history`, `…/configs` and `/events`: content and authors of the journal."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestHistory:
     def test_states_have_causes_and_authors(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
         add(api, TaskId(NAME, 0), State.FAILED, 10, "OSError: x\n  at y")
-        api.journal.note_cause(
+        api.journal.record_cause(
             [TaskId(NAME, 0)], Cause(Kind.RESTART, "POST from 10.0.0.7", api.clock.wall_ms())
         )
         add(api, TaskId(NAME, 0), State.RUNNING, 20)
@@ -180,7 +180,7 @@ class TestConfigs:
 
 
 class TestEvents:
-    """Events in sequence."""
+    """Events of the worker, paged by sequence number."""
 
     def test_events_continue_after_a_sequence_number(self, api: Api) -> None:
         for number in range(5):
@@ -227,7 +227,7 @@ EFFECTS: list[tuple[str, str, object, Effect]] = [
 
 
 class AuthorRecorder:
-    """Records the authors in the journal while the herder handles requests."""
+    """Recorder of the authors that the journal has for an effect while the herder handles requests."""
 
     def __init__(self, api: Api, effect: Effect) -> None:
         self.by: list[str | None] = []
@@ -267,7 +267,7 @@ def test_author_is_the_authenticated_user_regardless_of_headers() -> None:
     open_api.herder.put("c", {})
     request = AuthorRecorder(open_api, TargetStateSet(NAME, TargetState.PAUSED))
     open_api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}")
-    assert request.by[-1] == "PUT from testclient", "nobody checked this password"
+    assert request.by[-1] == "PUT from testclient", "the password was not verified"
 
 
 def test_forwarded_request_has_an_author_on_both_workers(follower: Worker, leader: Worker) -> None:
@@ -277,4 +277,6 @@ def test_forwarded_request_has_an_author_on_both_workers(follower: Worker, leade
     request = AuthorRecorder(leader.api, effect)
     assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
     assert request.by[-1] == "PUT from 127.0.0.1 (forwarded)"
-    assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", "its record is read later"
+    assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", (
+        "this worker reads the record later"
+    )

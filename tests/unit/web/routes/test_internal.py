@@ -1,4 +1,4 @@
-"""Requests of workers to the leader (InternalConnectResource, KIP-507)."""
+"""Tests for requests of workers to the leader (InternalConnectResource, KIP-507)."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def send(
     return api.client.request(*endpoint, content=body, headers=headers or {})
 
 
-def parse_error(answer: httpx2.Response) -> tuple[int, str]:
-    assert list(answer.json()) == ["error_code", "message"]
-    return answer.status_code, answer.json()["message"]
+def parse_error(response: httpx2.Response) -> tuple[int, str]:
+    assert list(response.json()) == ["error_code", "message"]
+    return response.status_code, response.json()["message"]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def parse_error(answer: httpx2.Response) -> tuple[int, str]:
 def test_signed_request_is_accepted(
     api: Api, endpoint: tuple[str, str], body: bytes, signature: str, message: object
 ) -> None:
-    answer = send(api, endpoint, body, {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: "HmacSHA256"})
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = send(api, endpoint, body, {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: "HmacSHA256"})
+    assert (response.status_code, response.content) == (204, b"")
     assert api.herder.requests == [message]
 
 
@@ -113,8 +113,8 @@ def test_signature_is_verified_before_any_look_up(
 
 
 def test_non_base64_signature_is_rejected(api: Api) -> None:
-    answer = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
-    assert answer.status_code == 400
+    response = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
+    assert response.status_code == 400
 
 
 def test_worker_without_session_key_returns_503(api: Api) -> None:
@@ -132,8 +132,8 @@ def test_additional_signature_algorithms_can_be_allowed() -> None:
     publish_session_key(api, KEY)
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
-    answer = send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
-    assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in parse_error(answer)[1]
+    response = send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
+    assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in parse_error(response)[1]
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
@@ -208,8 +208,8 @@ def test_body_above_the_limit_is_rejected() -> None:
 )
 def test_herder_errors_are_returned(api: Api, error: NotFound | BadRequest) -> None:
     api.herder.error = error
-    answer = send(api, TASKS, BODY, signature_headers(KEY, BODY))
-    assert parse_error(answer) == (error.status, str(error))
+    response = send(api, TASKS, BODY, signature_headers(KEY, BODY))
+    assert parse_error(response) == (error.status, str(error))
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ def test_names_are_decoded(api: Api) -> None:
     ],
 )
 def test_other_methods_return_405(api: Api, method: str, path: str, code: int, text: str) -> None:
-    answer = api.client.request(method, path)
-    assert (answer.status_code, answer.text) == (code, text)
+    response = api.client.request(method, path)
+    assert (response.status_code, response.text) == (code, text)
     assert api.herder.requests == []
 
 
@@ -268,11 +268,11 @@ def test_forwarded_request_is_not_signed_again(follower: Worker, peer: tuple[str
     for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
         headers = signature_headers(KEY, body)
         assert follower.client.request(method, path, content=body, headers=headers).status_code == 204
-    tasks, fence = stub.seen
+    tasks, fence = stub.requests
     assert (tasks.target, tasks.body) == ("/connectors/x/tasks?forward=true", BODY)
     assert (fence.target, fence.body) == ("/connectors/x/fence?forward=true", b"")
-    for seen in (tasks, fence):
-        assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & seen.headers.keys()
+    for received in (tasks, fence):
+        assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & received.headers.keys()
 
 
 def test_second_worker_rejects_the_forwarded_signature(follower: Worker, leader: Worker) -> None:
@@ -280,8 +280,8 @@ def test_second_worker_rejects_the_forwarded_signature(follower: Worker, leader:
         publish_session_key(each.api, KEY)
         each.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(leader.url)
-    answer = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
-    assert parse_error(answer) == (400, MISSING)
+    response = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
+    assert parse_error(response) == (400, MISSING)
     for each in (follower, leader):
         each.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     assert follower.client.post(TASKS[1], content=BODY).status_code == 204

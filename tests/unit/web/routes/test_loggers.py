@@ -1,4 +1,4 @@
-"""`/admin/loggers` over HTTP. Source: LoggingResource of Kafka 4.3.0, KIP-495, KIP-976."""
+"""Tests for `/admin/loggers`. Source: LoggingResource (Kafka 4.3.0), KIP-495, KIP-976."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def test_failed_level_write_is_an_error(api: Api) -> None:
     ],
 )
 def test_body_without_a_level_is_rejected(api: Api, scope: str, body: str, status: int, message: str) -> None:
-    answer = api.client.put(
+    response = api.client.put(
         f"{PATH}/kraal?scope={scope}", content=body, headers={"Content-Type": "application/json"}
     )
-    assert (answer.status_code, answer.json()) == (status, {"error_code": status, "message": message})
+    assert (response.status_code, response.json()) == (status, {"error_code": status, "message": message})
     assert api.herder.requests == []
     assert api.request("GET", f"{PATH}/kraal")[1] == '{"level":"INFO","last_modified":null}'
 
@@ -126,12 +126,12 @@ def test_trailing_slash_is_ignored(api: Api) -> None:
 
 
 def test_length_of_a_logger_name_is_limited(api: Api) -> None:
-    """Python would keep each of its parts."""
-    listed = api.request("GET", PATH)
+    """The limit exists because Python keeps each dotted part of a logger name."""
+    levels = api.request("GET", PATH)
     text = "The logger's name has 1001 characters; the maximum is 1000."
     for query in ("", "?scope=cluster"):
         status, error_body = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
         assert (status, json.loads(error_body)["message"]) == (400, text)
-    assert api.request("GET", PATH) == listed
+    assert api.request("GET", PATH) == levels
     assert api.herder.requests == []
     assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200

@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/logs`: lines of all workers of a connector: merging, filters, limits and paging."""
+"""Tests for `GET /connectors/{c}/logs`: merging the lines of several workers, filters, limits and paging."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.web.api import WORKER, Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import FakePeer, Worker
 from web.openapi import history as shapes
-from web.routes.logs import MAX_BYTES, LogQuery, Positions, WorkerLines, _parse_answer, merge_lines
+from web.routes.logs import MAX_BYTES, LogQuery, Positions, WorkerLines, _parse_response, merge_lines
 from web.settings import Settings
 
 NAME = ConnectorName("c")
@@ -61,7 +61,7 @@ def texts(body: dict[str, Any]) -> list[str]:
     return [line["message"] for line in body["lines"]]
 
 
-class TestOfOneWorker:
+class TestOneWorker:
     """Lines of a single worker."""
 
     def test_lines_are_returned_oldest_first(self, api: Api) -> None:
@@ -97,7 +97,7 @@ class TestOfOneWorker:
         third = get_logs(api, f"?limit=3&after={quote(second['next'])}")
         assert texts(second) + texts(third) == ["10", "11", "12", "13", "14"]
         assert texts(get_logs(api, f"?after={third['lines'][0]['id']}")) == ["14"], (
-            "an id is a position as well"
+            "an id is also a valid position"
         )
         assert texts(get_logs(api, "?after=0&limit=2")) == ["0", "1"]
 
@@ -133,20 +133,20 @@ class TestOfOneWorker:
         assert len(text) < 400
 
 
-def publish_tasks(one: Worker, tasks: dict[int, str]) -> None:
-    """Publish that tasks of the connector run on these workers, and the connector itself on this one."""
-    worker_id = WorkerId(urlsplit(one.url).netloc)
+def publish_tasks(worker: Worker, tasks: dict[int, str]) -> None:
+    """Publish that the connector runs on this worker, and its tasks on the workers in `tasks`."""
+    worker_id = WorkerId(urlsplit(worker.url).netloc)
     statuses_by_task = {
         number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
     }
-    one.api.herder.publish(worker_id=worker_id)
+    worker.api.herder.publish(worker_id=worker_id)
     connector = replace(status(State.RUNNING), worker_id=worker_id)
-    one.api.herder.put("c", {}, statuses=ConnectorStatuses(connector=connector, tasks=statuses_by_task))
+    worker.api.herder.put("c", {}, statuses=ConnectorStatuses(connector=connector, tasks=statuses_by_task))
 
 
 def test_lines_of_other_workers_are_truncated() -> None:
     line = {"id": 1, "ms": 1, "worker_id": "b:1", "level": "INFO", "logger": "x" * 9_000, "task": None}
-    response = _parse_answer({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
+    response = _parse_response({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
     assert response is not None
     [line_ids] = response.lines
     assert len(line_ids["message"]) <= LINE_BYTES
@@ -154,11 +154,11 @@ def test_lines_of_other_workers_are_truncated() -> None:
     assert matches(SCHEMA, {**merge_lines({WorkerId("b:1"): response}, LogQuery()), "silent": []}, DOCUMENT)
 
 
-class TestOfAGroup:
+class TestGroup:
     """Lines of several workers, merged by the worker that receives the request."""
 
     @pytest.fixture(autouse=True)
-    def no_lines(self, follower: Worker, leader: Worker) -> None:
+    def reset_lines(self, follower: Worker, leader: Worker) -> None:
         for each in (follower, leader):
             each.api.journal.lines.__init__(131_072, 1 << 20, lambda _: None)  # type: ignore[misc]
 
@@ -178,7 +178,7 @@ class TestOfAGroup:
             ("one", ours), ("two", theirs), ("three", ours),
         ]  # fmt: skip
         assert body["silent"] == sorted([java, "no worker/at:1"])
-        [request] = stub.seen
+        [request] = stub.requests
         assert request.target == f"{PATH}?forward=false&limit=10&level=INFO"
 
     def test_lines_are_complete_despite_clock_skew(self, follower: Worker, leader: Worker) -> None:
@@ -194,7 +194,7 @@ class TestOfAGroup:
         assert texts(first) == ["behind 1", "ahead 1"]
         assert texts(second) == ["behind 2", "ahead 2"]
         other_way = parse_validated(leader.ask("GET", f"{PATH}?after={quote(second['next'])}").text)
-        assert texts(other_way) == [], "any worker can be asked for the next lines"
+        assert texts(other_way) == [], "every worker can continue from the position"
 
     def test_forwarded_request_is_not_forwarded_again(self, follower: Worker, leader: Worker) -> None:
         ours, theirs = (urlsplit(each.url).netloc for each in (follower, leader))
@@ -208,22 +208,24 @@ IDS = st.sets(st.integers(1, 60), max_size=25)
 
 @given(st.dictionaries(st.sampled_from(["a:1", "b:2", "c:3"]), IDS, min_size=1), st.integers(1, 7))
 def test_paging_returns_every_line_once(ids: dict[str, set[int]], limit: int) -> None:
-    def line(at: int) -> dict[str, Any]:
-        return {"id": at, "ms": 0, "level": "INFO", "logger": "x", "task": None, "message": str(at)}
+    def line(line_id: int) -> dict[str, Any]:
+        return {"id": line_id, "ms": 0, "level": "INFO", "logger": "x", "task": None, "message": str(line_id)}
 
-    after, seen = Positions(), list[tuple[str, int]]()
+    after, returned_ids = Positions(), list[tuple[str, int]]()
     for _ in range(80):
         responses = {
             WorkerId(worker): WorkerLines(
-                [line(at) for at in sorted(known) if at > after.position_on(worker)][:limit]
+                [line(line_id) for line_id in sorted(known) if line_id > after.position_on(worker)][:limit]
             )
             for worker, known in ids.items()
         }
         page = merge_lines(responses, LogQuery(limit=limit, after=after))
         assert len(page["lines"]) <= limit
-        seen += [(each["worker_id"], each["id"]) for each in page["lines"]]
+        returned_ids += [(each["worker_id"], each["id"]) for each in page["lines"]]
         after = Positions.parse(page["next"])
-    assert sorted(seen) == sorted((worker, at) for worker, known in ids.items() for at in known)
+    assert sorted(returned_ids) == sorted(
+        (worker, line_id) for worker, known in ids.items() for line_id in known
+    )
 
 
 @given(st.lists(st.integers(0, 400_000), max_size=12), st.sampled_from(["latest", "first"]))

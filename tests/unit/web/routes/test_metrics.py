@@ -1,4 +1,4 @@
-"""`GET /metrics`: the response to Prometheus, and its effect on other requests."""
+"""Tests for `GET /metrics`: the response to Prometheus, and its effect on other requests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def scrape() -> Iterator[str]:
 @pytest.fixture
 def client(api: Api) -> TestClient:
     """Return a client of an API with metrics whose herder never replies."""
-    return client_of(api, scrape)
+    return create_client(api, scrape)
 
 
-def client_of(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> TestClient:
+def create_client(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> TestClient:
     api.herder.silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
     apps = create_apps(
@@ -48,16 +48,16 @@ def client_of(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> 
     ],
 )
 def test_metrics_are_always_in_text_format(client: TestClient, accept: str) -> None:
-    answer = client.get("/metrics", headers={"Accept": accept})
-    assert answer.status_code == 200
-    assert answer.text == "".join(TEXT)
-    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert answer.headers["Server"] == "kraal/9.9"
+    response = client.get("/metrics", headers={"Accept": accept})
+    assert response.status_code == 200
+    assert response.text == "".join(TEXT)
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert response.headers["Server"] == "kraal/9.9"
 
 
 def test_scrape_sends_no_request_to_the_herder(api: Api, client: TestClient) -> None:
     api.herder.publish(live=False, ready=False)
-    assert client.get("/metrics").status_code == 200, "also while the worker starts"
+    assert client.get("/metrics").status_code == 200, "metrics are served during startup"
     assert api.herder.requests == []
 
 
@@ -73,13 +73,13 @@ def test_head_and_options_are_supported(client: TestClient) -> None:
 
 
 def test_other_methods_are_rejected(client: TestClient) -> None:
-    answer = client.post("/metrics", content=b"")
-    assert (answer.status_code, answer.json()["message"]) == (405, "HTTP 405 Method Not Allowed")
+    response = client.post("/metrics", content=b"")
+    assert (response.status_code, response.json()["message"]) == (405, "HTTP 405 Method Not Allowed")
 
 
 def test_metrics_endpoint_can_be_disabled(api: Api) -> None:
-    answer = client_of(api, None).get("/metrics")
-    assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
+    response = create_client(api, None).get("/metrics")
+    assert (response.status_code, response.json()["message"]) == (404, "HTTP 404 Not Found")
 
 
 def test_scrape_waits_for_requested_metrics(api: Api) -> None:
@@ -90,17 +90,17 @@ def test_scrape_waits_for_requested_metrics(api: Api) -> None:
         threading.Timer(0.01, requests[-1].set_result, [None]).start()
         return requests[-1:]
 
-    def numbers() -> Iterator[str]:
-        return iter([f"answered {sum(each.done() for each in requests)}\n"])
+    def scrape_gathered() -> Iterator[str]:
+        return iter([f"gathered {sum(each.done() for each in requests)}\n"])
 
-    client = client_of(api, numbers, gather)
-    assert [client.get("/metrics").text for _ in range(2)] == ["answered 1\n", "answered 2\n"]
+    client = create_client(api, scrape_gathered, gather)
+    assert [client.get("/metrics").text for _ in range(2)] == ["gathered 1\n", "gathered 2\n"]
 
 
 def test_scrape_wait_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_S", 0.01)
-    assert client_of(api, scrape, lambda: [Future()]).get("/metrics").text == "".join(TEXT)
+    assert create_client(api, scrape, lambda: [Future()]).get("/metrics").text == "".join(TEXT)
 
 
 def test_scrape_without_pending_metrics_does_not_wait(api: Api) -> None:
-    assert client_of(api, scrape, list).get("/metrics").text == "".join(TEXT)
+    assert create_client(api, scrape, list).get("/metrics").text == "".join(TEXT)

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/offsets`: bodies, responses, and messages to the herder (KIP-875)."""
+"""Tests for `/connectors/{c}/offsets`: bodies, responses, and messages to the herder (KIP-875)."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ def test_unparsable_body_returns_400_with_the_position(api: Api, body: str, text
 def test_pending_rebalance_returns_409_with_retry_after(api: Api) -> None:
     api.herder.error = RetryableConflict("momentarily")
     for method, body in (("PATCH", '{"offsets":[{"partition":{},"offset":null}]}'), ("DELETE", None)):
-        answer = api.client.request(
+        response = api.client.request(
             method, PATH, content=body, headers={"Content-Type": "application/json"} if body else {}
         )
-        assert (answer.status_code, answer.headers["Retry-After"]) == (409, "1")
+        assert (response.status_code, response.headers["Retry-After"]) == (409, "1")
 
 
 def test_patch_and_delete_are_forwarded_and_get_is_not(follower: Worker, leader: Worker) -> None:

@@ -1,4 +1,4 @@
-"""`/connector-plugins`."""
+"""Tests for `/connector-plugins` and `/connectors/{c}/plugins`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SETTINGS = Settings(advertised_url="http://worker:8083/")
 
 
 def test_connectors_are_listed_without_other_plugins() -> None:
-    answer = Api(SETTINGS, shipped()).client.get("/connector-plugins")
-    assert answer.status_code == 200
-    assert [each["type"] for each in answer.json()] == ["sink", "source"]
-    assert list(answer.json()[0]) == ["class", "type", "version"]
+    response = Api(SETTINGS, shipped()).client.get("/connector-plugins")
+    assert response.status_code == 200
+    assert [each["type"] for each in response.json()] == ["sink", "source"]
+    assert list(response.json()[0]) == ["class", "type", "version"]
 
 
 @pytest.mark.parametrize(
@@ -34,30 +34,30 @@ def test_connectors_are_listed_without_other_plugins() -> None:
     ],
 )
 def test_all_plugins_are_listed_without_connectors_only(query: str, *, all_kinds: bool) -> None:
-    listed = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
-    assert ("converter" in {each["type"] for each in listed}) is all_kinds
+    plugins = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
+    assert ("converter" in {each["type"] for each in plugins}) is all_kinds
 
 
 def test_plugin_runtime_is_listed_on_request() -> None:
     java = ((PluginKind.SINK,), shipped().connector_class("FileStreamSink"))
     registry = shipped().with_java({"x.JavaSink": [java]})
-    listed = (
+    plugins = (
         Api(SETTINGS, registry).client.get("/connector-plugins?connectorsOnly=false&expand=runtime").json()
     )
-    assert {each["runtime"] for each in listed if each["class"] != "x.JavaSink"} == {"python"}
-    assert [each["runtime"] for each in listed if each["class"] == "x.JavaSink"] == ["java"]
+    assert {each["runtime"] for each in plugins if each["class"] != "x.JavaSink"} == {"python"}
+    assert [each["runtime"] for each in plugins if each["class"] == "x.JavaSink"] == ["java"]
 
 
 def test_unknown_plugin_version_is_omitted() -> None:
-    unversioned = type(
+    plugin_class = type(
         "Unversioned", (shipped().connector_class("FileStreamSink"),), {"version": "undefined"}
     )
-    registry = shipped().with_java({"x.Unversioned": [((PluginKind.SINK,), unversioned)]})
+    registry = shipped().with_java({"x.Unversioned": [((PluginKind.SINK,), plugin_class)]})
     api = Api(SETTINGS, registry)
-    listed = [
+    plugins = [
         each for each in api.client.get("/connector-plugins").json() if each["class"] == "x.Unversioned"
     ]
-    assert listed == [{"class": "x.Unversioned", "type": "sink"}]
+    assert plugins == [{"class": "x.Unversioned", "type": "sink"}]
     api.herder.put("one", {"connector.class": "x.Unversioned"})
     assert api.client.get("/connectors/one/plugins").json()[0]["version"] is None
 
@@ -114,23 +114,23 @@ def test_validate_returns_200_despite_errors(api: Api) -> None:
 )
 def test_validation_exceptions_become_error_responses(api: Api, error: Exception, code: int) -> None:
     api.validation_error = error
-    answered, text = api.request("PUT", "/connector-plugins/x/config/validate", "{}")
-    assert (answered, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
+    status, text = api.request("PUT", "/connector-plugins/x/config/validate", "{}")
+    assert (status, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
 
 
 def test_blocking_plugin_does_not_block_other_validations() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
-    entered, let_go = threading.Event(), threading.Event()
+    entered, release = threading.Event(), threading.Event()
 
     def block() -> None:
         entered.set()
-        let_go.wait(30)
+        release.wait(30)
 
     api.before_validation = block
-    answers: list[tuple[int, str]] = []
+    responses: list[tuple[int, str]] = []
 
     def validate() -> None:
-        answers.append(api.request("PUT", "/connector-plugins/x/config/validate", "{}"))
+        responses.append(api.request("PUT", "/connector-plugins/x/config/validate", "{}"))
 
     with api.client:  # all requests share one event loop
         thread = threading.Thread(target=validate)
@@ -138,5 +138,5 @@ def test_blocking_plugin_does_not_block_other_validations() -> None:
         assert entered.wait(10)
         assert api.client.get("/connectors").status_code == 200
         thread.join(10)
-        let_go.set()
-    assert answers == [(500, '{"error_code":500,"message":"Request timed out"}')]
+        release.set()
+    assert responses == [(500, '{"error_code":500,"message":"Request timed out"}')]

@@ -1,4 +1,4 @@
-"""`expand=progress` and `GET /connectors/{c}/series`: task metrics, merged over the workers that run the tasks."""
+"""Tests for `expand=progress` and `GET /connectors/{c}/series`: task metrics, merged over several workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def get_validated(api: Api, path: str, schema: str) -> Any:
     return body
 
 
-def of_status(api: Api, query: str = "?expand=progress") -> Any:
+def get_progress(api: Api, query: str = "?expand=progress") -> Any:
     return get_validated(api, STATUS + query, "ConnectorStateInfo")["progress"]
 
 
@@ -67,9 +67,9 @@ def test_source_reports_its_progress(api: Api) -> None:
     meter.record_commit()
     api.clock.advance_to(STEP_S)
     api.series.sample()
-    api.metrics.follow(T0)(busy=True)
+    api.metrics.track(T0)(busy=True)
     api.clock.advance_to(7.0)
-    assert of_status(api) == {
+    assert get_progress(api) == {
         "tasks": [
             {
                 "id": 0, "worker_id": "worker:8083",
@@ -89,13 +89,13 @@ def test_source_reports_its_progress(api: Api) -> None:
 def test_running_sink_reports_a_backlog(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     start_task(api, T0, is_source=False).record_batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert of_status(api)["tasks"][0]["backlog_records"] is None, "it has told nothing yet"
+    assert get_progress(api)["tasks"][0]["backlog_records"] is None, "no backlog has been reported yet"
     api.metrics.record_backlog(T0, 17)
-    [task] = of_status(api)["tasks"]
+    [task] = get_progress(api)["tasks"]
     assert (task["backlog_records"], task["poll_ms"], task["write_ms"]) == (17, None, 250.0)
     paused = ConnectorStatuses(connector=status(State.PAUSED), tasks={0: status(State.PAUSED)})
     api.herder.put("c", {}, tasks=1, statuses=paused)
-    assert of_status(api)["tasks"][0]["backlog_records"] is None, "it does not read"
+    assert get_progress(api)["tasks"][0]["backlog_records"] is None, "a paused sink does not read"
 
 
 def test_java_tasks_report_metrics_of_their_jvm(api: Api) -> None:
@@ -103,14 +103,14 @@ def test_java_tasks_report_metrics_of_their_jvm(api: Api) -> None:
     for task in (T0, T1):
         start_task(api, task).record_batch(records=5, duration_s=60, poll_s=0, continuous=True)
     api.java.tasks = {T0: None, T1: None}
-    api.java.tells = {
+    api.java.reported_metrics = {
         T1: {
             "source-record-write-rate": 2.345678, "source-record-write-total": 90.0,
             "source-record-poll-total": 91.0, "poll-batch-avg-time-ms": 3.5,
             "offset-commit-avg-time-ms": float("nan"), "total-records-skipped": 1.0,
         }
     }  # fmt: skip
-    unknown, reported = of_status(api)["tasks"]
+    unknown, reported = get_progress(api)["tasks"]
     numbers = ("records_per_second", "records_total", "read_total", "poll_ms", "write_ms", "commit_ms")
     assert [unknown[name] for name in numbers] == [None] * 6
     assert unknown["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
@@ -124,11 +124,14 @@ def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("d", {})
     start_task(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
     plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
-    alone = get_validated(api, f"{LIST}?expand=progress", "ExpandedConnector")
-    assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
-    assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
+    progress_only = get_validated(api, f"{LIST}?expand=progress", "ExpandedConnector")
+    assert {name: list(parts) for name, parts in progress_only.items()} == {
+        "c": ["progress"],
+        "d": ["progress"],
+    }
+    assert progress_only["c"]["progress"]["tasks"][0]["records_total"] == 5
     nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
-    assert alone["d"]["progress"] == nothing
+    assert progress_only["d"]["progress"] == nothing
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
         code, text = api.request("GET", f"{LIST}?{query}")
@@ -158,9 +161,9 @@ def test_status_includes_progress_and_supervision(api: Api) -> None:
 def test_responses_are_not_cached(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = start_task(api, T0)
-    assert of_status(api)["tasks"][0]["records_total"] == 0
+    assert get_progress(api)["tasks"][0]["records_total"] == 0
     meter.record_batch(records=5, duration_s=0, poll_s=0)
-    assert of_status(api)["tasks"][0]["records_total"] == 5
+    assert get_progress(api)["tasks"][0]["records_total"] == 5
 
 
 @pytest.mark.parametrize("path", [f"{STATUS}?expand=progress", SERIES])
@@ -180,7 +183,7 @@ def test_connector_reports_its_series(api: Api) -> None:
         api.metrics.record_backlog(T0, number)
         api.clock.advance_to(number * STEP_S)
         api.series.sample()
-    whole = {
+    expected = {
         "step_ms": 5000,
         "start_ms": 1_700_000_000_000,
         "tasks": [
@@ -192,7 +195,7 @@ def test_connector_reports_its_series(api: Api) -> None:
         "worker_ids": ["worker:8083"],
         "silent": [],
     }  # fmt: skip
-    assert get_validated(api, SERIES, "ConnectorSeries") == whole
+    assert get_validated(api, SERIES, "ConnectorSeries") == expected
     later = get_validated(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
     assert (later["start_ms"], later["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
 
@@ -211,33 +214,34 @@ def test_non_integer_time_is_rejected(api: Api, text: str) -> None:
 
 def publish_tasks(workers: Mapping[int, Worker], more: Mapping[int, str] | None = None) -> list[TaskMeter]:
     """Publish a task of a connector on each worker, and further tasks in `more`; return their meters."""
-    places = {number: urlsplit(one.url).netloc for number, one in workers.items()} | dict(more or {})
+    workers_by_task = {number: urlsplit(one.url).netloc for number, one in workers.items()} | dict(more or {})
     tasks = {
-        number: replace(status(State.RUNNING), worker_id=WorkerId(place)) for number, place in places.items()
+        number: replace(status(State.RUNNING), worker_id=WorkerId(worker))
+        for number, worker in workers_by_task.items()
     }
     statuses = ConnectorStatuses(connector=tasks[0], tasks=tasks)
     meters = []
     for number, one in workers.items():
-        one.api.herder.publish(worker_id=WorkerId(places[number]))
+        one.api.herder.publish(worker_id=WorkerId(workers_by_task[number]))
         one.api.herder.put("c", {}, tasks=len(tasks), statuses=statuses)
-        for each in [each for each in one.api.metrics.current().living if isinstance(each, TaskId)]:
+        for each in [each for each in one.api.metrics.current().plugin_versions if isinstance(each, TaskId)]:
             one.api.metrics.remove(each)
         meters.append(start_task(one.api, TaskId(C, number)))
     return meters
 
 
-def ask(one: Worker, path: str, caller: str | None = None) -> Any:
-    answer = one.ask("GET", path, Authorization=caller or str(next(callers)))
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def ask(worker: Worker, path: str, caller: str | None = None) -> Any:
+    response = worker.ask("GET", path, Authorization=caller or str(next(callers)))
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def sample(*workers: Worker) -> None:
     """Take the next sample on all workers at the same time."""
-    now_s = (max(one.api.clock.now() for one in workers) // STEP_S + 1) * STEP_S
-    for one in workers:
-        one.api.clock.advance_to(now_s)
-        one.api.series.sample()
+    now_s = (max(worker.api.clock.now() for worker in workers) // STEP_S + 1) * STEP_S
+    for worker in workers:
+        worker.api.clock.advance_to(now_s)
+        worker.api.series.sample()
 
 
 def test_all_workers_of_a_connector_are_queried(
@@ -254,9 +258,9 @@ def test_all_workers_of_a_connector_are_queried(
         ask(follower, f"{LIST}?expand=progress")["c"]["progress"],
     ):
         assert [(each["id"], each["worker_id"]) for each in response["tasks"]] == [(0, ours), (1, theirs)]
-        assert response["recent_records_per_second"][-1] == 4, "both tasks together"
+        assert response["recent_records_per_second"][-1] == 4, "sum of both tasks"
         assert response["silent"] == sorted([java, "no worker/at:1"])
-    assert [seen.target for seen in stub.seen] == [
+    assert [request.target for request in stub.requests] == [
         "/connectors/c/status?forward=false&expand=progress",
         "/connectors?forward=false&expand=progress",
     ]
@@ -266,7 +270,7 @@ def test_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Wo
     publish_tasks({0: follower, 1: leader})
     leader.api.herder.put("d", {})
     local = ask(leader, f"{LIST}?forward=false&expand=progress")
-    assert local["d"] == {}, "it runs elsewhere"
+    assert local["d"] == {}, "no instance runs on this worker"
     assert [each["id"] for each in local["c"]["progress"]["tasks"]] == [1]
     assert local["c"]["progress"]["silent"] == []
     assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
@@ -283,9 +287,9 @@ def test_series_are_merged_over_all_workers_of_a_task(
     one.record_batch(records=5, duration_s=0, poll_s=0)
     two.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
-    moved = start_task(leader.api, T0)
+    new_meter = start_task(leader.api, T0)
     follower.api.metrics.remove(T0)
-    moved.record_batch(records=15, duration_s=0, poll_s=0)
+    new_meter.record_batch(records=15, duration_s=0, poll_s=0)
     sample(follower, leader)
     now_ms = follower.api.clock.wall_ms()
     response = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
@@ -295,7 +299,9 @@ def test_series_are_merged_over_all_workers_of_a_task(
     ]
     assert (response["start_ms"], response["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
     assert response["silent"] == [urlsplit(url).netloc]
-    assert [seen.target for seen in stub.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
+    assert [request.target for request in stub.requests] == [
+        f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"
+    ]
 
 
 def test_requests_of_one_user_within_a_second_share_a_response(
@@ -306,11 +312,11 @@ def test_requests_of_one_user_within_a_second_share_a_response(
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     first = str(next(callers))
     for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
-        stub.seen.clear()
+        stub.requests.clear()
         assert ask(follower, path, first) == ask(follower, path, first)
-        assert len(stub.seen) == 1
+        assert len(stub.requests) == 1
         ask(follower, path)
-        assert len(stub.seen) == 2, "another user"
+        assert len(stub.requests) == 2, "another user has a separate response"
 
 
 def test_client_sees_its_own_change_immediately(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""`/`, `/health`, timeouts, content negotiation, and disconnected clients."""
+"""Tests for `/`, `/health`, timeouts, content negotiation, and disconnected clients."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ IDLE_TEXT = (
 
 def test_root_identifies_the_worker() -> None:
     api = Api(SOON)
-    answer = api.client.get("/")
-    assert answer.text == '{"version":"4.4.0","commit":"abc","kafka_cluster_id":null}'
-    assert answer.headers["Server"] == "kraal/9.9"
+    response = api.client.get("/")
+    assert response.text == '{"version":"4.4.0","commit":"abc","kafka_cluster_id":null}'
+    assert response.headers["Server"] == "kraal/9.9"
     api.herder.publish(kafka_cluster_id="k")
     assert api.client.get("/").json()["kafka_cluster_id"] == "k"
     assert api.client.get("/", headers={"Content-Type": "text/plain"}).status_code == 200
@@ -90,10 +90,10 @@ def test_health_during_startup_names_the_failed_component() -> None:
     api.herder.publish(ready=False)
     why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
     api.down = [DownPart("plugins-jvm", api.metrics.time.now() - 90, why)]
-    answer = api.client.get("/health")
-    assert (answer.status_code, answer.json()["status"]) == (503, "starting")
-    assert answer.json()["message"] == f"Worker is still starting up. plugins-jvm is down: {why}."
-    assert [part["part"] for part in answer.json()["down"]] == ["plugins-jvm"]
+    response = api.client.get("/health")
+    assert (response.status_code, response.json()["status"]) == (503, "starting")
+    assert response.json()["message"] == f"Worker is still starting up. plugins-jvm is down: {why}."
+    assert [part["part"] for part in response.json()["down"]] == ["plugins-jvm"]
 
 
 def test_blocked_startup_reports_the_reason() -> None:
@@ -109,9 +109,9 @@ def test_blocked_startup_reports_the_reason() -> None:
         ("GET", "/connectors/c/status"),
         ("DELETE", "/connectors/c"),
     ]:
-        answer = api.client.request(method, path)
-        assert (answer.status_code, answer.json()["message"]) == (503, problems[0])
-        assert answer.headers["Retry-After"] == "10"
+        response = api.client.request(method, path)
+        assert (response.status_code, response.json()["message"]) == (503, problems[0])
+        assert response.headers["Retry-After"] == "10"
     assert api.client.get("/").status_code == 200
     assert api.herder.requests == []
     problems[0] = None
@@ -122,7 +122,7 @@ def test_health_fails_while_stuck_calls_exhaust_a_thread_pool(api: Api) -> None:
     began_s = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
     calls = [StuckCall(f"numbers-{number}", began_s + number) for number in range(12)]
     api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 16, tuple(calls))]
-    assert api.request("GET", "/health")[0] == 200, "four threads are left"
+    assert api.request("GET", "/health")[0] == 200, "four threads are free"
     api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 12, tuple(calls))]
     names = ", ".join(sorted(call.owner for call in calls)[:10])
     message = (
@@ -198,17 +198,17 @@ def test_accept_without_json_is_rejected(api: Api, path: str, accept: str, code:
     ],
 )
 def test_unsupported_method_response_has_no_allow_header(api: Api, method: str, path: str) -> None:
-    answer = api.client.request(method, path)
-    assert answer.status_code == 405
-    assert "Allow" not in answer.headers
-    assert "Content-Type" not in answer.headers
+    response = api.client.request(method, path)
+    assert response.status_code == 405
+    assert "Allow" not in response.headers
+    assert "Content-Type" not in response.headers
 
 
 async def test_disconnected_client_gets_no_response(api: Api) -> None:
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Message:
         raise ClientDisconnect
@@ -216,14 +216,14 @@ async def test_disconnected_client_gets_no_response(api: Api) -> None:
     path = "/connectors/a/config"
     scope = {"type": "http", "method": "PUT", "path": path, "raw_path": path.encode()}
     await api.app({**scope, "query_string": b"", "headers": []}, receive, send)
-    assert sent == []
+    assert sent_messages == []
 
 
 async def test_requests_without_raw_path_are_supported(api: Api) -> None:
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b""}
@@ -231,7 +231,7 @@ async def test_requests_without_raw_path_are_supported(api: Api) -> None:
     api.herder.put("a b", {})
     scope = {"type": "http", "method": "GET", "path": "/connectors/a b", "query_string": b"", "headers": []}
     await api.app(scope, receive, send)
-    assert sent[0]["status"] == 200
+    assert sent_messages[0]["status"] == 200
 
 
 def test_starting_worker_does_not_list_connectors(api: Api) -> None:

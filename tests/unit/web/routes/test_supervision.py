@@ -1,4 +1,4 @@
-"""`expand=supervision`, and stalled tasks in `/health`, in addition to Connect's responses."""
+"""Tests for `expand=supervision`, and for stalled tasks in `/health`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start_task(api: Api, **config: str) -> Work:
     for each in (NAME, T0):
         api.metrics.record_start(each)
         api.metrics.record_state(each, State.RUNNING, "1.0")
-    return api.metrics.follow(T0)
+    return api.metrics.track(T0)
 
 
 def get_status(api: Api) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_status_is_unchanged_and_precedes_supervision(api: Api) -> None:
     assert {name: expanded[name] for name in plain} == plain
 
 
-def test_connector_policy_overrides_the_workers(api: Api) -> None:
+def test_connector_policy_overrides_the_worker_policy(api: Api) -> None:
     start_task(api, **{"errors.auto.restart.window.ms": "500", "errors.auto.restart.backoff.ms": "nonsense"})
     assert get_status(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
 
@@ -79,7 +79,7 @@ def test_failed_instances_report_past_and_next_restarts(api: Api) -> None:
     api.herder.publish(watched={T0: watched, T1: watched})
     body = get_status(api)
     assert body["silent"] == []
-    assert body["connector"]["supervised"] is False, "only tasks are"
+    assert body["connector"]["supervised"] is False, "only tasks are supervised"
     [task] = body["tasks"]
     assert task == {
         "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
@@ -108,14 +108,14 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
     work = start_task(api)
     work(busy=True, step="batch")
     api.clock.advance_to(60.0)
-    assert not get_status(api)["tasks"][0]["stalled"], "a minute is allowed"
+    assert not get_status(api)["tasks"][0]["stalled"], "the stall timeout is a minute"
     assert api.request("GET", "/health") == (200, HEALTHY)
     api.clock.advance_to(61.0)
     work(busy=True, failure="the broker is away")  # the restart is retried
     [task] = get_status(api)["tasks"]
     cause = "Its batch does not end: the broker is away"
     assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
-        "answers are not kept"
+        "responses are not cached"
     )
     code, text = api.request("GET", "/health")
     assert (code, json.loads(text)) == (
@@ -136,25 +136,25 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
         },
     )
     state = json.loads(api.request("GET", "/connectors/c/status")[1])["tasks"][0]["state"]
-    assert state == "RUNNING", "beside Connect's state, not instead of it"
+    assert state == "RUNNING", "the stall does not replace Connect's state"
     work(busy=False)
     assert not get_status(api)["tasks"][0]["stalled"]
     assert api.request("GET", "/health") == (200, HEALTHY)
 
 
-def publish_tasks(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
+def publish_tasks(worker: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     """Publish that a task of a connector runs on a worker, and the other tasks as in `tasks`."""
     statuses_by_task = {
         number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
     }
-    local = WorkerId(urlsplit(one.url).netloc)
+    local = WorkerId(urlsplit(worker.url).netloc)
     connector = replace(status(State.RUNNING), worker_id=local)
     statuses = ConnectorStatuses(connector=connector, tasks=statuses_by_task)
-    one.api.herder.publish(worker_id=local)
-    one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
+    worker.api.herder.publish(worker_id=local)
+    worker.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
     for each in tasks:
-        one.api.metrics.remove(TaskId(NAME, each))
-    one.api.metrics.record_start(TaskId(NAME, task))
+        worker.api.metrics.remove(TaskId(NAME, each))
+    worker.api.metrics.record_start(TaskId(NAME, task))
 
 
 def test_instances_of_other_workers_are_reported_by_their_owner(
@@ -166,11 +166,11 @@ def test_instances_of_other_workers_are_reported_by_their_owner(
     tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
     publish_tasks(follower, task=0, tasks=tasks)
     publish_tasks(leader, task=1, tasks=tasks)
-    answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert [(each["id"], each["worker_id"]) for each in answer["tasks"]] == [(0, ours), (1, theirs)]
-    assert sorted(answer["silent"]) == sorted([java, "no worker/at:1"])
-    [seen] = stub.seen
-    assert seen.target == "/connectors/c/status?forward=false&expand=supervision"
+    response = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert [(each["id"], each["worker_id"]) for each in response["tasks"]] == [(0, ours), (1, theirs)]
+    assert sorted(response["silent"]) == sorted([java, "no worker/at:1"])
+    [request] = stub.requests
+    assert request.target == "/connectors/c/status?forward=false&expand=supervision"
     local = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
     assert ([each["id"] for each in local["tasks"]], local["silent"]) == ([1], [])
 
@@ -193,9 +193,9 @@ def test_worker_with_a_malformed_response_is_silent(
     stub.status, stub.body = code, body
     java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
     publish_tasks(follower, task=0, tasks={0: ours, 1: java})
-    answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert java in answer["silent"]
-    assert [each["id"] for each in answer["tasks"]] == [0]
+    response = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert java in response["silent"]
+    assert [each["id"] for each in response["tasks"]] == [0]
 
 
 def test_unknown_connector_returns_404(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""Canned responses of a worker about a connector with a failed task, and its pages as text."""
+"""Canned responses of a worker with a failed task, and helpers that return dashboard pages as text."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def _letters(text: str) -> Any:
 
 
 def get(path: str, source: CannedSource | None = None, **options: Any) -> str:
-    answer = browser(source or CannedSource(canned_responses()), **options).get(path)
-    assert answer.status_code == 200, answer.text
-    return answer.text
+    response = browser(source or CannedSource(canned_responses()), **options).get(path)
+    assert response.status_code == 200, response.text
+    return response.text
 
 
 def page_text(text: str) -> str:

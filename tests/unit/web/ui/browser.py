@@ -30,7 +30,7 @@ class Form:
     fields: list[tuple[str, str]]
 
     def with_values(self, **values: str) -> list[tuple[str, str]]:
-        """Return the fields with new values for some keys of a config."""
+        """Return the fields with new values for some fields or keys of a config."""
         return [(name, values.get(name.removeprefix("v."), value)) for name, value in self.fields]
 
 
@@ -49,14 +49,14 @@ class RenderedPage:
         return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
     def form(self, number: int = 0, *, action: str = "") -> Form:
-        """Return a form of the page, of the forms whose action contains a text."""
-        reader = _FormParser()
-        reader.feed(self.text)
-        return [each for each in reader.forms if action in each.action][number]
+        """Return the form with this number among the forms whose action contains `action`."""
+        parser = _FormParser()
+        parser.feed(self.text)
+        return [each for each in parser.forms if action in each.action][number]
 
 
 class _FormParser(HTMLParser):
-    """Parses forms: inputs, selects, text areas and checked checkboxes, but no buttons."""
+    """Parser of forms: inputs, selects, text areas and checked checkboxes, but no buttons."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -102,7 +102,7 @@ class _FormParser(HTMLParser):
 
 
 class Browser:
-    """Browses the dashboard of a fake worker; only `post` follows redirects."""
+    """Browser that shows the dashboard of a fake worker; only `post` and `submit` follow redirects."""
 
     def __init__(self, worker: FakeConnect, **options: Any) -> None:
         remote = RemoteSource(
@@ -114,13 +114,13 @@ class Browser:
 
     def get(self, path: str) -> RenderedPage:
         """GET a page."""
-        answer = self.client.get(path)
-        return RenderedPage(answer.status_code, answer.text)
+        response = self.client.get(path)
+        return RenderedPage(response.status_code, response.text)
 
     def send(self, path: str, fields: list[tuple[str, str]]) -> RenderedPage:
         """POST a form without following redirects."""
-        answer = self.client.post(path, content=urlencode(fields), headers=ORIGIN)
-        return RenderedPage(answer.status_code, answer.text, answer.headers.get("location", ""))
+        response = self.client.post(path, content=urlencode(fields), headers=ORIGIN)
+        return RenderedPage(response.status_code, response.text, response.headers.get("location", ""))
 
     def post(self, path: str, *fields: tuple[str, str]) -> RenderedPage:
         """POST a form and follow the redirect."""

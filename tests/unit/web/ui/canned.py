@@ -1,4 +1,4 @@
-"""A fake worker with canned responses, and the dashboard for it."""
+"""Fake worker with canned responses, and the dashboard for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JAVA = Features(version="4.3.0", loggers=True)
 class CannedSource(Source):
     """Source with canned responses by method and path; exceptions are raised, and other requests get 404."""
 
-    answers: dict[str, Any]
+    responses: dict[str, Any]
     supported: Features = EVERYTHING
     requests: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
     """Method, path, query and body of each request."""
@@ -38,12 +38,12 @@ class CannedSource(Source):
     ) -> ApiResponse:
         path = "/" + "/".join(segments)
         self.requests.append((method, path, dict(query), body))
-        answer = self.answers.get(path if method == "GET" else f"{method} {path}")
-        if isinstance(answer, Exception):
-            raise answer
-        if answer is None:
+        response = self.responses.get(path if method == "GET" else f"{method} {path}")
+        if isinstance(response, Exception):
+            raise response
+        if response is None:
             raise RequestRejected(404, "HTTP 404 Not Found")
-        return ApiResponse(200, encode_body(answer))
+        return ApiResponse(200, encode_body(response))
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:

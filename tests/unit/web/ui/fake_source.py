@@ -1,4 +1,4 @@
-"""Dashboards of in-memory clusters."""
+"""Fake source of a dashboard, whose responses and changes the test sets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NO_FEATURES = Features()
 
 
 class FakeSource(Source):
-    """Source whose responses are set by the test, by path or by path and query; exceptions are raised."""
+    """Source whose responses the test sets by path, with or without the query; exceptions are raised."""
 
     def __init__(
-        self, answers: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
+        self, responses: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
     ) -> None:
-        self.answers: dict[str, Any] = dict(answers or {})
+        self.responses: dict[str, Any] = dict(responses or {})
         self.reported_features = features
         self.requests: list[tuple[str, str]] = []
         self.sent: list[object] = []
@@ -46,17 +46,17 @@ class FakeSource(Source):
     ) -> ApiResponse:
         path = "/" + "/".join(segments)
         expand = "&".join(f"{key}={value}" for key, value in query)
-        full = f"{path}?{expand}" if expand else path
-        self.requests.append((method, full))
+        path_with_query = f"{path}?{expand}" if expand else path
+        self.requests.append((method, path_with_query))
         self.sent.append(body)
         self.callers.append(caller)
         await asyncio.sleep(0)
-        answer = self.answers.get(full, self.answers.get(path))
-        if isinstance(answer, Exception):
-            raise answer
-        if answer is None:
+        response = self.responses.get(path_with_query, self.responses.get(path))
+        if isinstance(response, Exception):
+            raise response
+        if response is None:
             raise RequestRejected(404, "HTTP 404 Not Found")
-        return ApiResponse(200, json.dumps(answer).encode())
+        return ApiResponse(200, json.dumps(response).encode())
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -86,5 +86,5 @@ def dashboard(
     pages: Sequence[PageRoute] = PAGES,
 ) -> Starlette:
     """Return a standalone dashboard, as served by `kraal ui`."""
-    chosen = options or DashboardOptions(worker="worker:8083")
-    return standalone(DashboardApp(source or FakeSource(), chosen, pages=pages))
+    dashboard_options = options or DashboardOptions(worker="worker:8083")
+    return standalone(DashboardApp(source or FakeSource(), dashboard_options, pages=pages))

@@ -1,4 +1,4 @@
-"""Activity pages of a connector, rendered from canned responses with the real templates."""
+"""Tests for activity pages of a connector, rendered from canned responses with the real templates."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_task_page_lists_states_authors_and_restarts() -> None:
 
 
 def test_history_covers_all_instances_or_one() -> None:
-    everything = get(f"{URL}/history")
-    assert f'<a href="{URL}/tasks/0">task 0</a>' in everything
-    assert everything.count("<tr data-row") == 5
+    all_instances = get(f"{URL}/history")
+    assert f'<a href="{URL}/tasks/0">task 0</a>' in all_instances
+    assert all_instances.count("<tr data-row") == 5
     assert get(f"{URL}/history?task=connector").count("<tr data-row") == 1
     assert get(f"{URL}/history?task=0").count("<tr data-row") == 4
     assert get(f"{URL}/history?task=%3Cb%3E").count("<tr data-row") == 5
@@ -56,30 +56,30 @@ def test_history_covers_all_instances_or_one() -> None:
 
 def test_unassigned_task_has_a_reason() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
-    waits = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
-    source.answers["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [waits]}
+    source.responses[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
+    waiting = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
+    source.responses["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [waiting]}
     assert "no worker has its plugin" in page_text(get(f"{URL}/tasks/0", source))
 
 
 def test_trace_equal_to_the_cause_is_omitted() -> None:
     source = CannedSource(canned_responses())
-    waits = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
-    source.answers[f"{PATH}/status"]["tasks"][0] = waits
-    source.answers[f"{PATH}/history"]["states"] = [
+    waiting = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
+    source.responses[f"{PATH}/status"]["tasks"][0] = waiting
+    source.responses[f"{PATH}/history"]["states"] = [
         state(1_000, "UNASSIGNED", "Spark is starting", trace="Spark is starting\n")
     ]
     for page in ("", "/tasks/0", "/history"):
         text = get(f"{URL}{page}", source)
         assert "Spark is starting" in text
         assert "<summary>Trace" not in text
-    assert get(f"{URL}/history").count("<summary>Trace") == 1, "others are shown"
+    assert get(f"{URL}/history").count("<summary>Trace") == 1, "a trace that differs from the cause is shown"
 
 
 def test_removed_task_has_a_page_and_unknown_task_returns_404() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"{PATH}/status"]["tasks"] = []
-    source.answers[f"{PATH}/history"]["states"].insert(0, state(9_000, "REMOVED", "no longer configured"))
+    source.responses[f"{PATH}/status"]["tasks"] = []
+    source.responses[f"{PATH}/history"]["states"].insert(0, state(9_000, "REMOVED", "no longer configured"))
     assert "Removed since 1970-01-01 00:00:09 UTC no longer configured" in page_text(
         get(f"{URL}/tasks/0", source)
     )
@@ -95,12 +95,12 @@ def test_task_of_a_java_worker_has_only_its_current_state() -> None:
     assert not [path for _, path, _, _ in source.requests if path.endswith("/history")]
 
 
-def test_task_config_lists_its_own_keys_first_without_secrets() -> None:
+def test_task_config_lists_overrides_first_without_secrets() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"{PATH}/config"] = {"connector.class": "org.acme.Sink", "pin": "geheim", "url": "u"}
-    source.answers["/connector-plugins/org.acme.Sink/config"] = [{"name": "pin", "type": "PASSWORD"}]
+    source.responses[f"{PATH}/config"] = {"connector.class": "org.acme.Sink", "pin": "geheim", "url": "u"}
+    source.responses["/connector-plugins/org.acme.Sink/config"] = [{"name": "pin", "type": "PASSWORD"}]
     config = {"url": "u", "pin": "geheim", "table": "orders?pin=geheim"}
-    source.answers[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": config}]
+    source.responses[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": config}]
     page = get(f"{URL}/tasks/0/config", source)
     assert "geheim" not in page
     assert "table of the task orders?pin=[hidden] pin [hidden] url u" in page_text(page)
@@ -112,21 +112,21 @@ def test_task_config_lists_its_own_keys_first_without_secrets() -> None:
 
 def test_unsupported_views_have_no_tab_or_shortcut() -> None:
     titles = ("Charts", "History", "Logs", "Dead letters", "Events")
-    everything, java = (
+    all_instances, java = (
         get(f"{URL}/topics"),
         get(f"{URL}/topics", CannedSource(canned_responses(), supported=JAVA)),
     )
-    assert [title for title in titles if f">{title}</a>" in everything] == list(titles)
+    assert [title for title in titles if f">{title}</a>" in all_instances] == list(titles)
     assert [title for title in titles if f">{title}</a>" in java] == []
-    assert ["Go to the events" in page for page in (everything, java)] == [True, False]
+    assert ["Go to the events" in page for page in (all_instances, java)] == [True, False]
 
 
 @pytest.mark.parametrize(
     "part", [f"{URL}/tasks/0?part=task", f"{URL}/history?part=history", f"{URL}/logs?part=lines"]
 )
 def test_part_is_the_page_without_its_frame(part: str) -> None:
-    answer = get(part)
-    assert "<html" not in answer
+    response = get(part)
+    assert "<html" not in response
     assert f'hx-get="{part}"' in get(part.partition("?")[0])
 
 
@@ -143,8 +143,8 @@ def test_charts_work_without_scripts_and_embed_their_values() -> None:
     assert page_text(page).count("Now Mean Highest") == 3
     assert "Task 0 2 1.5 2" in page_text(page)
     assert '<path class="line-0" d="M0.0,40.0' in page
-    carried = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
-    assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in carried["charts"]} == {
+    embedded = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
+    assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in embedded["charts"]} == {
         "rate": [[1, None, 2]],
         "phases": [[40, None, 50]],
         "backlog": [[7, 8, 9]],
@@ -173,12 +173,12 @@ def test_level_is_set_for_a_worker_or_the_cluster() -> None:
     source = CannedSource(canned_responses())
     client = browser(source)
     assert f'action="{URL}/logs/level"' in client.get(f"{URL}/logs").text
-    answer = client.post(
+    response = client.post(
         f"{URL}/logs/level", content="logger=org.acme&level=DEBUG&scope=cluster", headers=FORM
     )
-    assert answer.status_code == 303
+    assert response.status_code == 303
     assert source.requests[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
-    assert "will log at DEBUG on all workers" in page_text(client.get(answer.headers["location"]).text)
+    assert "will log at DEBUG on all workers" in page_text(client.get(response.headers["location"]).text)
 
 
 def test_invalid_level_is_not_sent() -> None:
@@ -190,19 +190,19 @@ def test_invalid_level_is_not_sent() -> None:
 
 def test_plugin_alias_has_loggers_before_its_first_line() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"/connectors/{NAME}/logs"] = {"lines": []}
-    source.answers[f"/connectors/{NAME}/config"] = {"connector.class": "Clicks"}
-    source.answers["/connector-plugins"] = [{"class": "org.acme.ClicksConnector", "type": "sink"}]
+    source.responses[f"/connectors/{NAME}/logs"] = {"lines": []}
+    source.responses[f"/connectors/{NAME}/config"] = {"connector.class": "Clicks"}
+    source.responses["/connector-plugins"] = [{"class": "org.acme.ClicksConnector", "type": "sink"}]
     page = get(f"{URL}/logs", source)
     assert "Levels of the loggers" in page
     assert 'value="org.acme"' in page
-    source.answers["/connector-plugins"] = []
+    source.responses["/connector-plugins"] = []
     assert "Levels of the loggers" not in get(f"{URL}/logs", source)
 
 
 def test_lines_are_shown_without_log_levels() -> None:
     source = CannedSource(canned_responses())
-    source.answers["/admin/loggers"] = RequestRejected(404, "HTTP 404 Not Found")
+    source.responses["/admin/loggers"] = RequestRejected(404, "HTTP 404 Not Found")
     page = get(f"{URL}/logs", source)
     assert "IOError" in page
     assert "Levels of the loggers" not in page
@@ -223,7 +223,7 @@ def test_events_are_filtered_by_kind_and_link_to_their_subjects() -> None:
 
 def test_config_topics_are_shown_without_topic_tracking() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"{PATH}/topics"] = RequestRejected(403, "Topic tracking is disabled.")
+    source.responses[f"{PATH}/topics"] = RequestRejected(403, "Topic tracking is disabled.")
     text = page_text(get(f"{URL}/topics", source))
     assert "The active topics are unknown: Topic tracking is disabled." in text
     assert "topics to read" in text
@@ -234,9 +234,9 @@ def test_active_topics_are_reset_after_a_confirmation() -> None:
     source = CannedSource(canned_responses())
     client = browser(source)
     assert f"Forget the 1 topic that {NAME} has used?" in page_text(client.get(f"{URL}/topics/reset").text)
-    answer = client.post(f"{URL}/topics/reset", content="", headers=FORM)
+    response = client.post(f"{URL}/topics/reset", content="", headers=FORM)
     assert source.requests[-1][:2] == ("PUT", f"{PATH}/topics/reset")
-    assert "the list of used topics was cleared" in client.get(answer.headers["location"]).text
+    assert "the list of used topics was cleared" in client.get(response.headers["location"]).text
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_dead_letter_has_origin_and_failure() -> None:
 
 def test_connector_without_dead_letters_shows_the_reason() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"{PATH}/dead-letters"] = RequestRejected(
+    source.responses[f"{PATH}/dead-letters"] = RequestRejected(
         404, "Connector orders-sink has no dead letter queue topic"
     )
     text = get(f"{URL}/letters", source)
@@ -269,27 +269,27 @@ def test_replay_writes_at_most_the_letters_of_the_confirmed_dry_run() -> None:
     assert "clicks (3) and orders (12)" in page_text(page.text)
     assert '<input type="hidden" name="limit" value="15">' in page.text
     assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
-    answer = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
+    response = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
     request_body = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
     assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, request_body)
     assert "15 records written to clicks (3) and orders (12)" in page_text(
-        client.get(answer.headers["location"]).text
+        client.get(response.headers["location"]).text
     )
 
 
 def test_replay_with_unknown_outcome_is_reported() -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"POST {PATH}/dead-letters/replay"] = SourceUnavailable("No answer.")
+    source.responses[f"POST {PATH}/dead-letters/replay"] = SourceUnavailable("No response.")
     client = browser(source)
-    answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
-    assert "The request may have taken effect." in client.get(answer.headers["location"]).text
+    response = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
+    assert "The request may have taken effect." in client.get(response.headers["location"]).text
 
 
 @pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
 def test_replay_without_start_offsets_is_rejected(start: str) -> None:
     source = CannedSource(canned_responses())
-    answer = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
-    assert answer.status_code == 400
+    response = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
+    assert response.status_code == 400
     assert source.requests == []
 
 
@@ -299,6 +299,6 @@ def test_replay_without_start_offsets_is_rejected(start: str) -> None:
 )
 def test_invalid_replay_sends_no_request(limit: str, code: int, error: str) -> None:
     source = CannedSource(canned_responses())
-    source.answers[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
-    answer = browser(source).get(f"{URL}/letters/replay?limit={limit}")
-    assert (answer.status_code, error in answer.text) == (code, True)
+    source.responses[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
+    response = browser(source).get(f"{URL}/letters/replay?limit={limit}")
+    assert (response.status_code, error in response.text) == (code, True)

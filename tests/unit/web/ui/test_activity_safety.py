@@ -1,4 +1,4 @@
-"""Activity pages escape hostile content, and have no actions on a read-only dashboard."""
+"""Tests that activity pages escape hostile content and have no actions on a read-only dashboard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKUP = re.compile(r"<(?:script|img)[^>]*(?:alert|onerror)|\x1b|\u202e")
 def test_hostile_names_and_contents_are_escaped(page: str) -> None:
     name = "a/../<b>\u202e\"'"
     source = CannedSource(canned_responses(name, HOSTILE))
-    source.answers[f"POST /connectors/{name}/dead-letters/replay"] = {"written": {HOSTILE: 3}}
+    source.responses[f"POST /connectors/{name}/dead-letters/replay"] = {"written": {HOSTILE: 3}}
     segment = "a%2F..%2F%3Cb%3E%E2%80%AE%22%27"
     text = get(f"/ui/connectors/{segment}{f'/{page}' if page else ''}", source)
     text = re.sub(r' (?:data-connector|value)="[^"<>]*"', "", text)  # input values are not modified
@@ -55,8 +55,8 @@ def test_read_only_dashboard_rejects_confirmations_and_actions(path: str) -> Non
 def test_cross_site_actions_are_rejected(path: str) -> None:
     source = CannedSource(canned_responses())
     body = "limit=1&logger=org.acme&level=DEBUG&scope=worker"
-    answer = browser(source).post(f"{URL}/{path}", content=body, headers={**FORM, "Origin": "http://evil"})
-    assert answer.status_code == 403
+    response = browser(source).post(f"{URL}/{path}", content=body, headers={**FORM, "Origin": "http://evil"})
+    assert response.status_code == 403
     assert source.requests == []
 
 

@@ -1,4 +1,4 @@
-"""No request causes an internal error of the dashboard."""
+"""Tests that no request causes an internal error of the dashboard."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ NAMES = st.one_of(
 PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)
 
 
-def encoded(pairs: list[tuple[str, str]]) -> bytes:
+def encode_form(pairs: list[tuple[str, str]]) -> bytes:
     return b"&".join(
         quote_from_bytes(key.encode("utf-8", "surrogatepass")).encode()
         + b"="
@@ -89,7 +89,7 @@ def targets(draw: Any) -> tuple[str, bytes]:
 
 async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
     """Send a request like a page of the dashboard; return status and body."""
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
     headers = [
         (b"host", b"w"),
         (b"origin", b"http://w"),
@@ -101,7 +101,7 @@ async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tu
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     scope: dict[str, Any] = {"type": "http", "scheme": "http", "http_version": "1.1", "method": method}
     scope |= {
@@ -112,29 +112,29 @@ async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tu
     }
     scope |= {"client": ("127.0.0.1", 1), "server": ("w", 80)}
     await API.app(scope, receive, send)
-    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+    return sent_messages[0]["status"], b"".join(each.get("body", b"") for each in sent_messages[1:])
 
 
 @settings(max_examples=300)
-@given(targets(), PAIRS, st.one_of(PAIRS.map(encoded), st.binary(max_size=30)))
+@given(targets(), PAIRS, st.one_of(PAIRS.map(encode_form), st.binary(max_size=30)))
 async def test_no_request_causes_an_internal_error(
     target: tuple[str, bytes], query: list[tuple[str, str]], body: bytes
 ) -> None:
     method, raw_path = target
-    status, text = await request(method, raw_path, encoded(query), body if method == "POST" else b"")
+    status, text = await request(method, raw_path, encode_form(query), body if method == "POST" else b"")
     assert status < 500, text.decode("utf-8", "replace")
     assert b"The dashboard failed" not in text
 
 
 def test_unpaired_surrogate_in_a_stored_config_is_preserved() -> None:
-    """Kraal's own workers answer `?` in its place; Java's may not."""
-    odd = {
+    """Java workers may return unpaired surrogates; Kraal workers replace them with `?`."""
+    stored_config = {
         "name": "orders",
         "connector.class": "org.example.FileSource",
         "topic": "t",
         "odd \ud800": "\udfff",
     }
-    worker = FakeConnect({"orders": Connector(config=dict(odd))})
+    worker = FakeConnect({"orders": Connector(config=dict(stored_config))})
     browser = Browser(worker)
     page = browser.get("/ui/connectors/orders/edit")
     assert page.status == 200
@@ -143,5 +143,5 @@ def test_unpaired_surrogate_in_a_stored_config_is_preserved() -> None:
     assert r'"odd \ud800": ' in unescape(as_json.text)
     preview = browser.submit(form, ("do", "save"), topic="u")
     browser.submit(preview.form(action="/edit"), ("do", "save"))
-    assert worker.connectors["orders"].config == {**odd, "topic": "u"}
+    assert worker.connectors["orders"].config == {**stored_config, "topic": "u"}
     assert browser.get("/ui/connectors/orders/config").status == 200

@@ -1,4 +1,4 @@
-"""Display of failed components of the worker."""
+"""Tests that pages show failed components of the worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def test_failed_component_is_shown_with_time_and_cause(path: str) -> None:
     page = get(path, worker(DOWN))
     assert "its JVM &lt;ended&gt;" in page
     banner = page_text(page[page.index('<section class="notice bad"') :])
-    assert banner.startswith("Spark of worker worker:8083 is down since 20"), "a date"
+    assert banner.startswith("Spark of worker worker:8083 is down since 20"), (
+        "the time of the failure is shown"
+    )
     assert " UTC : its JVM <ended>" in banner
 
 
@@ -56,7 +58,7 @@ def test_workers_without_health_endpoint_receive_no_request() -> None:
 
 
 class HangingSource(CannedSource):
-    """Never responds to `GET /health`, like a worker whose herder hangs."""
+    """Source that never responds to `GET /health`, like a worker whose herder hangs."""
 
     @override
     async def ask(

@@ -1,4 +1,4 @@
-"""Detection of a worker's features, from its OpenAPI document, which Java workers do not have."""
+"""Tests that a worker's features are detected from its OpenAPI document, which Java workers do not have."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_java_worker_has_only_loggers_and_topics() -> None:
     assert flags == {"loggers", "topics"}
 
 
-def test_admin_paths_of_other_listeners_are_features() -> None:
-    apart = document(Settings(advertised_url="http://w:1/", has_separate_admin=True))
-    assert not detect_features(ROOT, apart).assignments
-    assert detect_features(ROOT, apart, admin=True).assignments
+def test_admin_flag_enables_features_missing_from_the_document() -> None:
+    document_without_admin = document(Settings(advertised_url="http://w:1/", has_separate_admin=True))
+    assert not detect_features(ROOT, document_without_admin).assignments
+    assert detect_features(ROOT, document_without_admin, admin=True).assignments
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,8 @@ def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
     assert detect_features(ROOT, {"paths": paths}).progress
 
 
-@pytest.mark.parametrize("odd", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}])
-def test_malformed_response_is_no_error(odd: object) -> None:
-    assert not detect_features(odd, odd).progress
+@pytest.mark.parametrize(
+    "malformed", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}]
+)
+def test_malformed_response_is_no_error(malformed: object) -> None:
+    assert not detect_features(malformed, malformed).progress

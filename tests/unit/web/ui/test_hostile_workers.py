@@ -1,4 +1,4 @@
-"""Pages of a worker with hostile texts, as parsed by a browser: elements, attributes and texts."""
+"""Tests that hostile texts of a worker are inert in the elements and attributes of a parsed page."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from web.ui.sources.remote import RemoteSource, RemoteTarget
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
 PLUGIN = "org.example.FileSource"
 FILLED = {"connector": NAME, "task": "0", "plugin": PLUGIN}
-READ = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
+PAGE_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
 NAMES = frozenset({"state", "class", "type", "name", "connector.class"})
-"""Keys whose values refer to other responses; pages show more if these are unchanged."""
+"""Keys whose values refer to other responses; pages show more content if these values are unchanged."""
 ASSIGNMENTS = {
     "leader": "http://w:1/",
     "generation": 3,
@@ -35,15 +35,19 @@ ASSIGNMENTS = {
         {"generation": 3, "completed_ms": 1, "leader": "http://w:1/", "reason": "joined: http://w:1/"}
     ],
 }
-OF_NAMES = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
-WITHOUT_OTHER_TEXTS = {"/ui/confirm", "/ui/create", *(f"/ui/connectors/{NAME}/{each}" for each in OF_NAMES)}
+PAGES_OF_NAMES = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
+WITHOUT_OTHER_TEXTS = {
+    "/ui/confirm",
+    "/ui/create",
+    *(f"/ui/connectors/{NAME}/{each}" for each in PAGES_OF_NAMES),
+}
 """Pages that show only names, numbers and targets in this test."""
 
 
 class HostileSource(Source):
-    """Appends hostile text to all texts in a worker's responses, or to those of some keys."""
+    """Source that appends hostile text to all texts in a worker's responses, except for `unchanged_keys`."""
 
-    def __init__(self, spared: frozenset[str]) -> None:
+    def __init__(self, unchanged_keys: frozenset[str]) -> None:
         config: dict[str, str | None] = {
             "connector.class": PLUGIN,
             "topic": "t",
@@ -59,32 +63,32 @@ class HostileSource(Source):
         worker = FakeConnect({NAME: entry})
         target = RemoteTarget(url="http://worker:8083", retry_s=0.0)
         self._worker = RemoteSource(target, transport=httpx2.ASGITransport(app=worker))
-        canned_answers = canned_responses()
+        canned = canned_responses()
         info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
-        listed = {NAME: {"status": canned_answers[f"/connectors/{NAME}/status"], "info": info}}
+        connectors = {NAME: {"status": canned[f"/connectors/{NAME}/status"], "info": info}}
         down = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
         self._canned = CannedSource(
-            {**canned_answers, "/connectors": listed, "/admin/assignments": ASSIGNMENTS, "/health": down}
+            {**canned, "/connectors": connectors, "/admin/assignments": ASSIGNMENTS, "/health": down}
         )
-        self._spared = spared
+        self._unchanged_keys = unchanged_keys
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> ApiResponse:
         try:
-            answer = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
+            response = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
         except RequestRejected:
-            answer = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
-        return ApiResponse(answer.status, encode_body(self._poisoned(answer.value, "")))
+            response = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
+        return ApiResponse(response.status, encode_body(self._append_hostile_text(response.value, "")))
 
-    def _poisoned(self, value: Any, key: str) -> Any:
+    def _append_hostile_text(self, value: Any, key: str) -> Any:
         match value:
             case dict():
-                return {each: self._poisoned(one, each) for each, one in value.items()}
+                return {each: self._append_hostile_text(item, each) for each, item in value.items()}
             case list():
-                return [self._poisoned(one, key) for one in value]
-            case str() if key not in self._spared:
+                return [self._append_hostile_text(item, key) for item in value]
+            case str() if key not in self._unchanged_keys:
                 return value.replace("\n", f"{HOSTILE}\n") + HOSTILE
             case _:
                 return value
@@ -103,27 +107,27 @@ class HostileSource(Source):
 
 
 class Elements(HTMLParser):
-    """Collects the active content of a page."""
+    """Parser that collects the text and the active content of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.acting: list[str] = []
+        self.active_content: list[str] = []
         self.text = ""
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
             if name.startswith("on") or name == "style":
-                self.acting.append(f"{tag} {name}={value}")
+                self.active_content.append(f"{tag} {name}={value}")
             is_address = name in ("href", "src", "action", "formaction", "hx-get", "hx-post")
             if is_address and not (value or "").startswith(("/ui/", "#", "?")):
-                self.acting.append(f"{tag} {name}={value}")
+                self.active_content.append(f"{tag} {name}={value}")
         if tag in ("iframe", "object", "embed", "base", "img", "style", "meta") and dict(attrs).keys() - {
             "charset", "name", "content",
         }:  # fmt: skip
-            self.acting.append(tag)
+            self.active_content.append(tag)
         if tag == "script" and "src" not in dict(attrs):
-            self.acting.append("script")
+            self.active_content.append("script")
 
     @override
     def handle_data(self, data: str) -> None:
@@ -131,15 +135,17 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    "spared", [NAMES, frozenset({"class", "name"}), frozenset[str]()], ids=["names", "classes", "none"]
+    "unchanged_keys",
+    [NAMES, frozenset({"class", "name"}), frozenset[str]()],
+    ids=["names", "classes", "none"],
 )
-@pytest.mark.parametrize("path", READ)
-def test_hostile_worker_texts_are_inert_in_a_page(path: str, spared: frozenset[str]) -> None:
-    answer = browser(HostileSource(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
+@pytest.mark.parametrize("path", PAGE_PATHS)
+def test_hostile_worker_texts_are_inert_in_a_page(path: str, unchanged_keys: frozenset[str]) -> None:
+    response = browser(HostileSource(unchanged_keys)).get(f"{path}?action=pause&name={NAME}&limit=1")
     elements = Elements()
-    elements.feed(answer.text)
-    assert elements.acting == []
+    elements.feed(response.text)
+    assert elements.active_content == []
     assert not {"\x1b", "\u202e"} & {*elements.text}
-    assert "The dashboard failed" not in answer.text
-    if spared == NAMES and path not in WITHOUT_OTHER_TEXTS:
+    assert "The dashboard failed" not in response.text
+    if unchanged_keys == NAMES and path not in WITHOUT_OTHER_TEXTS:
         assert "onerror=alert(1)" in elements.text

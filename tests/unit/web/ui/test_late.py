@@ -1,4 +1,4 @@
-"""Late import of a worker's dashboard, by `prepare` or by the first request."""
+"""Tests for the late import of a worker's dashboard, by `prepare` or by the first request."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from web.ui.rendering import Rendering
 
 @pytest.fixture
 def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
-    """Return the imports so far."""
-    loaded: list[type[DashboardApp]] = []
+    """Return a list to which each import of the dashboard is appended."""
+    imported_classes: list[type[DashboardApp]] = []
 
-    def imported() -> type[DashboardApp]:
-        loaded.append(DashboardApp)
+    def import_class() -> type[DashboardApp]:
+        imported_classes.append(DashboardApp)
         return DashboardApp
 
-    monkeypatch.setattr(late, "_import_class", imported)
-    return loaded
+    monkeypatch.setattr(late, "_import_class", import_class)
+    return imported_classes
 
 
 async def request_pages(dashboard: LateDashboard, count: int) -> list[Any]:
@@ -47,84 +47,84 @@ async def request_pages(dashboard: LateDashboard, count: int) -> list[Any]:
 def test_first_requests_import_the_dashboard_once(imports: list[type[DashboardApp]]) -> None:
     dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
     assert imports == []
-    answers = asyncio.run(request_pages(dashboard, 3))
-    assert {answer.headers["content-type"] for answer in answers} == {"text/html; charset=utf-8"}
+    responses = asyncio.run(request_pages(dashboard, 3))
+    assert {response.headers["content-type"] for response in responses} == {"text/html; charset=utf-8"}
     assert len(imports) == 1
 
 
 def test_requests_after_prepare_do_not_import(imports: list[type[DashboardApp]]) -> None:
-    async def prepared() -> None:
+    async def prepare_and_request() -> None:
         dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
         await dashboard.prepare()
         assert len(imports) == 1
         await request_pages(dashboard, 1)
         assert len(imports) == 1
 
-    asyncio.run(prepared())
+    asyncio.run(prepare_and_request())
 
 
 async def test_prepare_compiles_templates_until_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+    is_compiling, is_canceled = asyncio.Event(), asyncio.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        begun.set()
+        is_compiling.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            is_canceled.set()
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
     async with asyncio.timeout(5):
         await dashboard.prepare()
-        await begun.wait()
+        await is_compiling.wait()
         await dashboard.close()
-        await ended.wait()
+        await is_canceled.wait()
 
 
 def test_standalone_dashboard_compiles_its_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
+    is_compiling = threading.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        begun.set()
+        is_compiling.set()
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     with TestClient(standalone(DashboardApp(FakeSource(), DashboardOptions(worker="w:1")))):
-        assert begun.wait(5)
+        assert is_compiling.wait(5)
 
 
 def test_precompilation_failure_is_logged_once_and_pages_are_served(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun = threading.Event()
+    is_compiling = threading.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        begun.set()
+        is_compiling.set()
         raise TemplateSyntaxError("unexpected end", 7, "pages/plugins.html")
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     source = FakeSource({"/connector-plugins": []})
     with TestClient(standalone(DashboardApp(source, DashboardOptions(worker="w:1")))) as client:
-        assert begun.wait(5)
-        answers = [client.get("/ui/plugins").status_code for _ in range(2)]
-    assert answers == [HTTPStatus.OK] * 2
+        assert is_compiling.wait(5)
+        responses = [client.get("/ui/plugins").status_code for _ in range(2)]
+    assert responses == [HTTPStatus.OK] * 2
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert record.getMessage().startswith("Failed to precompile the dashboard's templates")
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], TemplateSyntaxError)
 
 
-@pytest.mark.parametrize("used", [False, True])
-def test_closing_the_dashboard_closes_the_source(used: bool) -> None:  # noqa: FBT001 - a parameter of a test
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_closing_the_dashboard_closes_the_source(is_prepared: bool) -> None:  # noqa: FBT001 - a parameter of a test
     source = FakeSource()
 
-    async def closed() -> None:
+    async def close_dashboard() -> None:
         dashboard = LateDashboard(source, DashboardOptions(worker="w:1"))
-        if used:
+        if is_prepared:
             await dashboard.prepare()
         await dashboard.close()
 
-    asyncio.run(closed())
+    asyncio.run(close_dashboard())
     assert source.closed

@@ -1,4 +1,4 @@
-"""Display, preview, change and deletion of offsets, with a browser without scripts."""
+"""Tests for the display, preview, change and deletion of offsets in a browser without scripts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PATH = "/ui/connectors/lines/offsets"
 
 
 def sink(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
-    at = None if offset is None else {"kafka_offset": offset}
-    return {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": at}
+    offset_value = None if offset is None else {"kafka_offset": offset}
+    return {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": offset_value}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_offsets_are_refreshed_until_they_can_be_changed(browser: Browser) -> No
     changeable = browser.get(f"{PATH}?part=offsets&q=t")
     assert "<html" not in changeable.text
     assert 'name="o.1"' in changeable.text
-    assert "data-live" not in changeable.text, "what is typed would be replaced"
+    assert "data-live" not in changeable.text, "a refresh would replace the user's input"
 
 
 def test_stopped_connector_without_offsets_is_reported(browser: Browser) -> None:
@@ -96,15 +96,15 @@ def test_change_is_previewed_then_sent(browser: Browser) -> None:
     assert "10 records skipped at most" in preview.plain
     assert "curl -sS -X PATCH" in preview.plain
     assert browser.worker.requests == []
-    done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    result_page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     (request,) = browser.worker.requests
     assert request == (
         "PATCH",
         "/connectors/lines/offsets",
         {"offsets": [sink("t", 0, 90), sink("t", 1, 17), sink("t", 2, None)]},
     )
-    assert "The offsets for this connector have been altered successfully" in done.plain
-    assert "t 0 90 " in done.plain
+    assert "The offsets for this connector have been altered successfully" in result_page.plain
+    assert "t 0 90 " in result_page.plain
 
 
 def test_partitions_can_be_added(browser: Browser) -> None:
@@ -168,17 +168,17 @@ def test_offsets_are_reset_after_confirmation(browser: Browser) -> None:
     question = browser.get(f"{PATH}/reset")
     assert "Delete all 3 offsets of lines? Its consumer group is deleted" in question.plain
     assert "curl -sS -X DELETE" in question.plain
-    done = browser.submit(question.form(action=f"{PATH}/reset"))
+    result_page = browser.submit(question.form(action=f"{PATH}/reset"))
     assert browser.worker.requests == [("DELETE", "/connectors/lines/offsets", None)]
-    assert "have been reset successfully" in done.plain
+    assert "have been reset successfully" in result_page.plain
     assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text
 
 
 def test_rejected_change_is_reported(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
     browser.worker.problems = [Problem(500, "Failed to alter consumer group offsets for connector lines")]
-    done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
-    assert "refused with 500: Failed to alter consumer group offsets" in done.plain
+    result_page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    assert "refused with 500: Failed to alter consumer group offsets" in result_page.plain
 
 
 def test_search_shows_the_matching_partitions(browser: Browser) -> None:
@@ -196,7 +196,7 @@ def test_worker_without_offsets_endpoint_is_reported(browser: Browser) -> None:
     browser.worker.on_ask = refuse
     page = browser.get(PATH)
     assert page.status == 404
-    assert "This worker does not support requests for offsets" in page.plain
+    assert "This worker does not support offset requests" in page.plain
 
 
 def test_read_only_dashboard_only_shows_offsets(worker: FakeConnect) -> None:

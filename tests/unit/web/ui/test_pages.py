@@ -1,4 +1,4 @@
-"""Pages of a worker's own dashboard, rendered from its REST API."""
+"""Tests for the pages of a worker's own dashboard, rendered from its REST API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FeaturelessSource(InProcessSource):
 
 
 @pytest.fixture
-def orders(api: Api) -> Api:
+def api_with_orders(api: Api) -> Api:
     """Return a worker with a connector whose second task has failed."""
     statuses = ConnectorStatuses(
         connector=status(State.RUNNING),
@@ -44,13 +44,13 @@ def orders(api: Api) -> Api:
 
 
 def get(api: Api, path: str, **headers: str) -> tuple[int, str]:
-    answer = api.client.get(path, headers=headers)
-    return answer.status_code, answer.text
+    response = api.client.get(path, headers=headers)
+    return response.status_code, response.text
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/connectors/"])
-def test_start_page_lists_connectors_with_causes_of_failures(orders: Api, path: str) -> None:
-    code, text = get(orders, path)
+def test_start_page_lists_connectors_with_causes_of_failures(api_with_orders: Api, path: str) -> None:
+    code, text = get(api_with_orders, path)
     assert code == 200
     assert '<a href="/ui/connectors/orders"' in text
     assert '<span class="state failed">failed</span>' in text
@@ -58,17 +58,17 @@ def test_start_page_lists_connectors_with_causes_of_failures(orders: Api, path: 
     assert "at a.B.c" not in text
 
 
-def test_connector_page_shows_failed_task_first_with_cause_and_trace(orders: Api) -> None:
-    code, text = get(orders, "/ui/connectors/orders")
+def test_connector_page_shows_failed_task_first_with_cause_and_trace(api_with_orders: Api) -> None:
+    code, text = get(api_with_orders, "/ui/connectors/orders")
     assert code == 200
     assert "at a.B.c" in text
     assert text.index('tasks/1">1</a></th>') < text.index('tasks/0">0</a></th>')
 
 
 def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
-    long = "IOError: disk is full\n" + "\tat a.B.c\n" * 100_000 + "the \u202e end"
-    failed = {number: status(State.FAILED, f"{number} {long}") for number in range(20)}
-    statuses = ConnectorStatuses(connector=status(State.FAILED, long), tasks=failed)
+    long_trace = "IOError: disk is full\n" + "\tat a.B.c\n" * 100_000 + "the \u202e end"
+    failed = {number: status(State.FAILED, f"{number} {long_trace}") for number in range(20)}
+    statuses = ConnectorStatuses(connector=status(State.FAILED, long_trace), tasks=failed)
     api.herder.put("orders", {"connector.class": "a.b.FileSource"}, tasks=20, statuses=statuses)
     code, text = get(api, "/ui/connectors/orders")
     assert (code, len(text) < 250_000) == (200, True)
@@ -77,7 +77,7 @@ def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
     response = api.client.get("/ui/connectors/orders/trace?task=7")
     assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.text == f"7 {long}".replace("\u202e", r"\u202e")
+    assert response.text == f"7 {long_trace}".replace("\u202e", r"\u202e")
     assert get(api, "/ui/connectors/orders/trace")[1].startswith("IOError")
     assert len(get(api, "/ui/connectors/orders/tasks/7")[1]) < 100_000
     assert [get(api, f"/ui/connectors/{path}")[0] for path in ("orders/trace?task=20", "none/trace")] == [
@@ -86,33 +86,33 @@ def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
     ]
 
 
-def test_short_traces_are_complete(orders: Api) -> None:
-    assert "Whole trace" not in get(orders, "/ui/connectors/orders")[1]
-    assert get(orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "it does not fail"
+def test_short_traces_are_complete(api_with_orders: Api) -> None:
+    assert "Whole trace" not in get(api_with_orders, "/ui/connectors/orders")[1]
+    assert get(api_with_orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "the task has not failed"
 
 
-def test_cluster_page_shows_workers_and_their_instances(orders: Api) -> None:
-    code, text = get(orders, "/ui/cluster")
+def test_cluster_page_shows_workers_and_their_instances(api_with_orders: Api) -> None:
+    code, text = get(api_with_orders, "/ui/cluster")
     assert code == 200
     assert "worker:8083" in text
     assert '<a href="/ui/connectors/orders">orders</a>' in text
 
 
-def test_part_is_the_page_without_its_frame(orders: Api) -> None:
-    _, page = get(orders, "/ui/connectors")
-    code, part = get(orders, "/ui/connectors?part=list")
+def test_part_is_the_page_without_its_frame(api_with_orders: Api) -> None:
+    _, page = get(api_with_orders, "/ui/connectors")
+    code, part = get(api_with_orders, "/ui/connectors?part=list")
     assert code == 200
     assert "<html" not in part
     assert part.strip() in page
 
 
-def test_unchanged_part_returns_304(orders: Api) -> None:
-    first = orders.client.get("/ui/connectors?part=list")
-    again = {"If-None-Match": first.headers["etag"]}
-    unchanged = orders.client.get("/ui/connectors?part=list", headers=again)
+def test_unchanged_part_returns_304(api_with_orders: Api) -> None:
+    first = api_with_orders.client.get("/ui/connectors?part=list")
+    headers = {"If-None-Match": first.headers["etag"]}
+    unchanged = api_with_orders.client.get("/ui/connectors?part=list", headers=headers)
     assert (unchanged.status_code, unchanged.content) == (304, b"")
-    orders.herder.remove("orders")
-    assert orders.client.get("/ui/connectors?part=list", headers=again).status_code == 200
+    api_with_orders.herder.remove("orders")
+    assert api_with_orders.client.get("/ui/connectors?part=list", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,19 @@ def test_unchanged_part_returns_304(orders: Api) -> None:
         ("connectors/orders/tasks/1/config", "curl -sS http://testserver/connectors/orders/tasks"),
     ],
 )
-def test_every_page_lists_its_requests_as_curl_commands(orders: Api, path: str, request_shown: str) -> None:
-    code, text = get(orders, f"/ui/{path}")
+def test_every_page_lists_its_requests_as_curl_commands(
+    api_with_orders: Api, path: str, request_shown: str
+) -> None:
+    code, text = get(api_with_orders, f"/ui/{path}")
     assert code == 200
     assert text.count("<summary>Copy as curl</summary>") == 1
     assert request_shown in text.replace("&#39;", "'")
 
 
-def test_repeated_requests_are_listed_once_and_parts_list_no_commands(orders: Api) -> None:
-    _, text = get(orders, "/ui/connectors/orders/logs")
+def test_repeated_requests_are_listed_once_and_parts_list_no_commands(api_with_orders: Api) -> None:
+    _, text = get(api_with_orders, "/ui/connectors/orders/logs")
     assert text.count("/connectors/orders/config\n") == 1
-    assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
+    assert "curl" not in get(api_with_orders, "/ui/connectors?part=list")[1]
 
 
 def test_error_page_has_the_navigation(api: Api) -> None:
@@ -163,8 +165,8 @@ def test_error_page_has_the_navigation(api: Api) -> None:
         ("/ui/connectors?part=nothing", 400, "This page has no part nothing."),
     ],
 )
-def test_error_is_rendered_as_a_page(orders: Api, path: str, code: int, message: str) -> None:
-    response = orders.client.get(path)
+def test_error_is_rendered_as_a_page(api_with_orders: Api, path: str, code: int, message: str) -> None:
+    response = api_with_orders.client.get(path)
     assert (response.status_code, response.headers["content-type"]) == (code, "text/html; charset=utf-8")
     assert message in response.text
 
@@ -177,10 +179,10 @@ def test_unexpected_error_page_has_no_details() -> None:
     client = TestClient(
         standalone(DashboardApp(FeaturelessSource(), DashboardOptions(worker="w:1"), pages=[broken]))
     )
-    answer = client.get("/ui/broken")
-    assert answer.status_code == 500
-    assert "The dashboard failed" in answer.text
-    assert "details" not in answer.text
+    response = client.get("/ui/broken")
+    assert response.status_code == 500
+    assert "The dashboard failed" in response.text
+    assert "details" not in response.text
 
 
 def test_disabled_dashboard_returns_404() -> None:
@@ -202,10 +204,10 @@ def test_dashboard_requires_the_workers_authentication() -> None:
     api = Api(Settings(advertised_url=URL, basic_auth=auth))
     api.herder.put("orders", {"connector.class": "x"})
     for path in ("/ui/", "/ui/connectors/orders", "/ui/stream", "/ui/static/0/app.js"):
-        answer = api.client.get(path)
-        assert answer.status_code == 401
-        assert answer.headers["www-authenticate"].startswith("Basic")
-        assert "orders" not in answer.text
+        response = api.client.get(path)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"].startswith("Basic")
+        assert "orders" not in response.text
     assert "/ui/connectors/orders" in api.client.get("/ui/", auth=("ann", "secret")).text
 
 
@@ -243,13 +245,13 @@ def test_java_worker_has_only_states_and_traces() -> None:
         detect_features({"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"}, None),
     )
     client = TestClient(dashboard(source))
-    listed = client.get("/ui/").text
-    assert "E: why" in listed
-    assert "FileStreamSink" in listed
-    assert "Records/s" not in listed
-    shown = client.get("/ui/connectors/orders").text
-    assert "E: why" in shown
-    assert "Last batch" not in shown
+    list_text = client.get("/ui/").text
+    assert "E: why" in list_text
+    assert "FileStreamSink" in list_text
+    assert "Records/s" not in list_text
+    connector_text = client.get("/ui/connectors/orders").text
+    assert "E: why" in connector_text
+    assert "Last batch" not in connector_text
     cluster = client.get("/ui/cluster").text
     assert "10.0.0.2:8083" in cluster
     assert "does not report" in cluster
@@ -262,10 +264,10 @@ def test_unavailable_worker_page_shows_the_reason() -> None:
     client = TestClient(
         dashboard(FakeSource(features=SourceUnavailable("http://w:1 does not respond: Connection refused")))
     )
-    answer = client.get("/ui/")
-    assert answer.status_code == 502
-    assert "The worker is not responding" in answer.text
-    assert "Connection refused" in answer.text
+    response = client.get("/ui/")
+    assert response.status_code == 502
+    assert "The worker is not responding" in response.text
+    assert "Connection refused" in response.text
 
 
 def test_metrics_are_shown_if_available() -> None:
@@ -289,23 +291,23 @@ def test_metrics_are_shown_if_available() -> None:
 
 
 def test_metrics_missing_from_a_java_task_are_omitted() -> None:
-    java = {"id": 0, "records_per_second": 2.0, "records_total": 7, "poll_ms": 3.5, "write_ms": None}
+    java_task = {"id": 0, "records_per_second": 2.0, "records_total": 7, "poll_ms": 3.5, "write_ms": None}
     source = FakeSource(
         {
             "/connectors/orders/status": {
                 "connector": {"state": "RUNNING"},
                 "tasks": [{"id": 0, "state": "RUNNING"}],
-                "progress": {"tasks": [java], "recent_records_per_second": [None] * 24},
+                "progress": {"tasks": [java_task], "recent_records_per_second": [None] * 24},
             },
         },
         Features(kraal=True, progress=True),
     )
     client = TestClient(dashboard(source))
-    shown = client.get("/ui/connectors/orders").text
+    connector_text = client.get("/ui/connectors/orders").text
     task = client.get("/ui/connectors/orders/tasks/0").text
-    assert ">4 ms<" in shown
+    assert ">4 ms<" in connector_text
     assert ">4 ms<" in task
-    for page_text in (shown, task):
+    for page_text in (connector_text, task):
         assert ">Poll<" in page_text
         assert [each for each in ("Backlog", ">Write<", ">Commit<", UNKNOWN) if each in page_text] == []
 
@@ -329,10 +331,10 @@ def leader_rebalance(generation: int, leader: str, reason: str | None) -> dict[s
     return {"generation": generation, "completed_ms": generation, "leader": leader, "reason": reason}
 
 
-@pytest.mark.parametrize("before", ["joined: http://other:8083/", None])
-def test_cluster_page_of_any_worker_shows_the_leaders_rebalances(before: str | None) -> None:
+@pytest.mark.parametrize("earlier_reason", ["joined: http://other:8083/", None])
+def test_cluster_page_of_any_worker_shows_the_leaders_rebalances(earlier_reason: str | None) -> None:
     latest = leader_rebalance(7, "http://other:8083/", "left: http://third:8083/")
-    earlier = leader_rebalance(6, "http://third:8083/", before)
+    earlier = leader_rebalance(6, "http://third:8083/", earlier_reason)
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {},
@@ -344,13 +346,15 @@ def test_cluster_page_of_any_worker_shows_the_leaders_rebalances(before: str | N
     )  # fmt: skip
     text = TestClient(dashboard(source)).get("/ui/cluster").text
     assert text.count("<tr data-rebalance>") == 2
-    assert text.index("left: http://third:8083/") < text.index(before or "unknown")
+    assert text.index("left: http://third:8083/") < text.index(earlier_reason or "unknown")
     assert "that the leader, other:8083, took part in since it started" in text
-    assert ("The reasons are unknown for rebalances that another worker led" in text) is (before is None)
+    assert ("The reasons are unknown for rebalances that another worker led" in text) is (
+        earlier_reason is None
+    )
     assert "Only the leader" not in text
     assert 'href="/ui/events?kind=rebalance"' in text
     assert not [path for _, path in source.requests if path.startswith("/events")], (
-        "they would be shown twice"
+        "the events would show the rebalances twice"
     )
 
 
@@ -374,6 +378,6 @@ def test_missing_page_has_the_navigation() -> None:
     missing_page = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
     assert missing_page.status_code == 404
     assert 'href="/ui/events"' in missing_page.text
-    away = TestClient(dashboard(FakeSource(features=SourceUnavailable("gone")))).get("/ui/nothing")
-    assert away.status_code == 404
-    assert "There is no such page." in away.text
+    unavailable = TestClient(dashboard(FakeSource(features=SourceUnavailable("gone")))).get("/ui/nothing")
+    assert unavailable.status_code == 404
+    assert "There is no such page." in unavailable.text

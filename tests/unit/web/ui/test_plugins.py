@@ -1,4 +1,4 @@
-"""Plugin pages."""
+"""Tests for the plugin pages."""
 
 from __future__ import annotations
 

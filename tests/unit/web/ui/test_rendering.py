@@ -1,4 +1,4 @@
-"""Templates: hostile names are escaped, and pages contain no inline code."""
+"""Tests that templates escape hostile names and contain no inline code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HOSTILE = [
 
 
 class Reader(HTMLParser):
-    """Collects the elements of a page."""
+    """Parser that collects the elements, links and texts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -67,9 +67,9 @@ class Reader(HTMLParser):
 
 
 def page(api: Api, path: str) -> Reader:
-    answer = api.client.get(path)
-    assert answer.status_code == 200, answer.text[:500]
-    return Reader(answer.text)
+    response = api.client.get(path)
+    assert response.status_code == 200, response.text[:500]
+    return Reader(response.text)
 
 
 def add_hostile_connector(api: Api, name: str) -> None:
@@ -88,25 +88,27 @@ def add_hostile_connector(api: Api, name: str) -> None:
 def hostile_pages(api: Api, name: str) -> list[Reader]:
     """Return all pages of a hostile connector, and the list with hostile filters."""
     add_hostile_connector(api, name)
-    chosen = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
-    return [page(api, path) for path in ("/ui/connectors", "/ui/cluster", url("connectors", name), chosen)]
+    filtered_list = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
+    return [
+        page(api, path) for path in ("/ui/connectors", "/ui/cluster", url("connectors", name), filtered_list)
+    ]
 
 
 @pytest.fixture(scope="module")
-def harmless() -> list[Reader]:
+def harmless_pages() -> list[Reader]:
     return hostile_pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_name_is_escaped(api: Api, harmless: list[Reader], name: str) -> None:
-    for rendered, expected in zip(hostile_pages(api, name), harmless, strict=True):
+def test_hostile_name_is_escaped(api: Api, harmless_pages: list[Reader], name: str) -> None:
+    for rendered, expected in zip(hostile_pages(api, name), harmless_pages, strict=True):
         assert rendered.elements <= expected.elements
         assert all(link.startswith(("/ui/", "#")) for link in rendered.links), rendered.links
         text = "".join(rendered.text)
         assert not set("\u202e\u2066\x00\x1b") & set(text)
         assert str(escape_invisible(name)) in text
     assert not [
-        each for each in harmless[0].elements if any(name.startswith(("on", "style")) for name in each)
+        each for each in harmless_pages[0].elements if any(name.startswith(("on", "style")) for name in each)
     ]
 
 
@@ -164,16 +166,14 @@ def test_entity_tags_depend_on_the_content() -> None:
 
 async def test_precompiled_pages_compile_no_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str | None] = []
-    compile_one = Environment.compile
+    compile_template = Environment.compile
 
-    def noted(self: Environment, source: str, name: str | None, *others: object) -> object:
+    def record_compile(self: Environment, source: str, name: str | None, *arguments: object) -> object:
         compiled.append(name)
-        return compile_one(self, source, name, *others)  # type: ignore[call-overload]
+        return compile_template(self, source, name, *arguments)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(Environment, "compile", noted)
-    monkeypatch.setattr(
-        module, "_TEMPLATE_CACHE", None
-    )  # without templates compiled by other dashboards of this process
+    monkeypatch.setattr(Environment, "compile", record_compile)
+    monkeypatch.setattr(module, "_TEMPLATE_CACHE", None)  # without templates that other tests have compiled
     rendered = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
     await rendered.compile_all(pause_s=0.0)
     names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)

@@ -1,4 +1,4 @@
-"""Protection against cross-site requests, and security headers of every response."""
+"""Tests for protection against cross-site requests, and for the security headers of responses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ HOST = "worker:8083"
 FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
 OPTIONS = DashboardOptions(worker=HOST)
 FILLED = {"connector": NAME, "task": "0", "plugin": "org.acme.Sink"}
-ACTIONS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "POST"]
-READ = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
-EVERYTHING = (
+ACTION_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "POST"]
+PAGE_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
+ALL_FIELDS = (
     f"action=delete&name={NAME}&do=save&do=apply&v.name={NAME}&v.connector.class=org.acme.Sink&limit=1"
 )
 
@@ -100,7 +100,7 @@ def test_read_only_dashboard_rejects_same_origin_posts() -> None:
     assert status("GET", {"host": HOST}, options) == 200
 
 
-@pytest.mark.parametrize("path", ACTIONS)
+@pytest.mark.parametrize("path", ACTION_PATHS)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -119,20 +119,20 @@ def test_read_only_dashboard_rejects_same_origin_posts() -> None:
 )
 def test_cross_site_actions_are_rejected(path: str, headers: dict[str, str]) -> None:
     source = CannedSource(canned_responses())
-    sent = {"Content-Type": FORM["content-type"], **headers}
-    assert browser(source).post(path, content=EVERYTHING, headers=sent).status_code == 403
+    request_headers = {"Content-Type": FORM["content-type"], **headers}
+    assert browser(source).post(path, content=ALL_FIELDS, headers=request_headers).status_code == 403
     assert source.requests == []
 
 
-@pytest.mark.parametrize("path", ACTIONS)
+@pytest.mark.parametrize("path", ACTION_PATHS)
 def test_read_only_dashboard_performs_no_action(path: str) -> None:
     source = CannedSource(canned_responses())
-    answer = browser(source, read_only=True).post(path, content=EVERYTHING, headers=OWN_FORM)
-    assert (answer.status_code, answer.text) == (403, "This dashboard is read-only.\n")
+    response = browser(source, read_only=True).post(path, content=ALL_FIELDS, headers=OWN_FORM)
+    assert (response.status_code, response.text) == (403, "This dashboard is read-only.\n")
     assert source.requests == []
 
 
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize("path", PAGE_PATHS)
 def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
     text = (
         browser(CannedSource(canned_responses()), read_only=True)
@@ -144,11 +144,11 @@ def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize("path", PAGE_PATHS)
 def test_reading_pages_sends_only_gets(path: str, method: str) -> None:
     source = CannedSource(canned_responses())
     override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
-    browser(source).request(method, f"{path}?{EVERYTHING}&_method=POST", headers=override)
+    browser(source).request(method, f"{path}?{ALL_FIELDS}&_method=POST", headers=override)
     changes = [
         (method, target)
         for method, target, _, body in source.requests
@@ -162,10 +162,10 @@ def test_reading_pages_sends_only_gets(path: str, method: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_action_path_cannot_be_read(method: str) -> None:
     source = CannedSource(canned_responses())
-    only = sorted({*ACTIONS} - {*READ})
-    assert only == ["/ui/actions", f"/ui/connectors/{NAME}/logs/level"]
-    for path in only:
-        assert browser(source).request(method, f"{path}?{EVERYTHING}").status_code == 405
+    action_only_paths = sorted({*ACTION_PATHS} - {*PAGE_PATHS})
+    assert action_only_paths == ["/ui/actions", f"/ui/connectors/{NAME}/logs/level"]
+    for path in action_only_paths:
+        assert browser(source).request(method, f"{path}?{ALL_FIELDS}").status_code == 405
     assert [method for method, *_ in source.requests if method != "GET"] == []
 
 
@@ -187,7 +187,7 @@ def test_action_path_cannot_be_read(method: str) -> None:
     ],
 )
 def test_rebound_host_name_is_rejected(host: str, expected: int) -> None:
-    options = DashboardOptions(worker=HOST, hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
+    options = DashboardOptions(worker=HOST, allowed_hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
     assert status("GET", {"host": host}, options) == expected
 
 
@@ -195,24 +195,26 @@ def test_rebound_host_name_is_rejected(host: str, expected: int) -> None:
     "path", ["/ui/", "/ui/connectors?part=list", "/ui/connectors/none", "/ui/nothing", "/ui/stream"]
 )
 def test_every_response_has_the_security_headers(path: str) -> None:
-    answer = Api(Settings(advertised_url="http://worker:8083/")).client.head(path)
-    assert {name.decode(): value.decode() for name, value in HEADERS}.items() <= dict(answer.headers).items()
-    assert answer.headers["cache-control"] == "no-store"
-    policy = answer.headers["content-security-policy"]
+    response = Api(Settings(advertised_url="http://worker:8083/")).client.head(path)
+    assert {name.decode(): value.decode() for name, value in HEADERS}.items() <= dict(
+        response.headers
+    ).items()
+    assert response.headers["cache-control"] == "no-store"
+    policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
     assert "unsafe" not in policy
 
 
 def test_referrer_policy_keeps_the_origin_of_forms() -> None:
-    """With `no-referrer` it would be `null` for a form of the same origin, which is refused above."""
+    """With `no-referrer`, browsers would send `Origin: null` even with same-origin forms."""
     assert dict(HEADERS)[b"referrer-policy"] == b"same-origin"
 
 
 def test_rejection_has_security_headers_and_does_not_reach_the_page() -> None:
     client = TestClient(dashboard())
-    answer = client.post("/ui/connectors", headers={"Origin": "http://evil"})
-    assert answer.status_code == HTTPStatus.FORBIDDEN
-    assert answer.headers["x-frame-options"] == "DENY"
+    response = client.post("/ui/connectors", headers={"Origin": "http://evil"})
+    assert response.status_code == HTTPStatus.FORBIDDEN
+    assert response.headers["x-frame-options"] == "DENY"
 
 
 def test_repeated_headers_are_rejected() -> None:
@@ -232,7 +234,7 @@ def test_scheme_of_the_browser_is_passed_to_the_worker(scheme: str) -> None:
     assert {each.scheme for each in source.callers} == {scheme}
 
 
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize("path", PAGE_PATHS)
 def test_pages_hide_secrets_of_configs(path: str) -> None:
     secret = "hunter2-of-the-sink"  # noqa: S105 - nothing asks for it
     config = {
@@ -242,7 +244,7 @@ def test_pages_hide_secrets_of_configs(path: str) -> None:
         "jdbc": f"jdbc:x;password={secret};user=me",
         "headers": f"Authorization: Bearer {secret}",
     }
-    targets = {
+    responses = {
         f"/connectors/{NAME}/config": config,
         f"/connectors/{NAME}/tasks": [{"id": {"connector": NAME, "task": 0}, "config": config}],
         "/connectors": {NAME: {"info": {"name": NAME, "config": config, "tasks": [], "type": "sink"}}},
@@ -265,7 +267,7 @@ def test_pages_hide_secrets_of_configs(path: str) -> None:
         },
         "/connector-plugins/org.acme.Sink/config": [],
     }
-    answer = browser(CannedSource(canned_responses() | targets)).get(
+    response = browser(CannedSource(canned_responses() | responses)).get(
         f"{path}?action=pause&name={NAME}&limit=1"
     )
-    assert secret not in answer.text
+    assert secret not in response.text

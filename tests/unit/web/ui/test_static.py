@@ -1,4 +1,4 @@
-"""Static files: permanent caching, compression, licenses, size, and inclusion in the wheel."""
+"""Tests for static files: permanent caching, compression, licenses, size, and no evaluated text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FILES = StaticFiles()
 @pytest.mark.parametrize("name", sorted(FILES.files))
 def test_static_file_is_cached_permanently_by_content_hash(name: str) -> None:
     client = TestClient(dashboard())
-    answer = client.get(FILES.url(name), headers={"Accept-Encoding": "gzip"})
-    assert answer.content == (FOLDER / name).read_bytes()
-    assert answer.headers["content-encoding"] == "gzip"
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    response = client.get(FILES.url(name), headers={"Accept-Encoding": "gzip"})
+    assert response.content == (FOLDER / name).read_bytes()
+    assert response.headers["content-encoding"] == "gzip"
+    assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert response.headers["x-content-type-options"] == "nosniff"
     plain = client.get(FILES.url(name), headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert sha256(plain.content).hexdigest().startswith(FILES.url(name).split("/")[3])

@@ -1,4 +1,4 @@
-"""The event stream of a browser."""
+"""Tests for the event stream of a browser."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[byte
     """Return the body of a response to `GET /stream`."""
     dashboard = Dashboard(source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     request = Request({"type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1)})
-    answer = await Streams(dashboard, ping_s=ping_s).respond(request)
-    assert isinstance(answer, StreamingResponse)
-    assert answer.media_type == "text/event-stream"
-    body = answer.body_iterator
+    response = await Streams(dashboard, ping_s=ping_s).respond(request)
+    assert isinstance(response, StreamingResponse)
+    assert response.media_type == "text/event-stream"
+    body = response.body_iterator
     try:
         async for piece in body:
             yield piece.encode() if isinstance(piece, str) else bytes(piece)
@@ -120,8 +120,8 @@ async def test_stalled_browser_is_disconnected() -> None:
     app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
     dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     streams = Streams(dashboard, ping_s=0.01, send_timeout_s=0.02)
-    answer = await streams.respond(Request(scope))
+    response = await streams.respond(Request(scope))
     async with asyncio.timeout(5):
-        await answer(scope, receive, send)
+        await response(scope, receive, send)
     assert aborted.is_set()
     assert app.source.listeners == 0

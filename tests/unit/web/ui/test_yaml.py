@@ -1,4 +1,4 @@
-"""The connectors of a list as one YAML file."""
+"""Tests for the export of the listed connectors as one YAML file."""
 
 from __future__ import annotations
 

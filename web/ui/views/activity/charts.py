@@ -1,4 +1,4 @@
-"""Charts of a connector's last minutes, from `GET …/series`: for a script, and as SVG without scripts. Pure."""
+"""Charts of a connector's recent metrics, from `GET …/series`. A script draws them; the fallback is SVG. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Values = Sequence[float | None]
 
 WIDTH: Final = 360
 HEIGHT: Final = 80
-"""Size of the charts without scripts."""
+"""Size of the SVG charts, which are shown if scripts are disabled."""
 MAX_LINES: Final = 8
-"""Maximum number of tasks with separate lines; for more, only the total has a line."""
+"""Maximum number of tasks with separate lines; with more tasks, only their total has a line."""
 _MAX_SAMPLES: Final = 1_000
 
 
@@ -113,13 +113,13 @@ def build_charts(series: object, task: int | None = None) -> Charts:
         label: [_task_values(each, key, count) for each in tasks]
         for label, key in (("Poll", "poll_ms"), ("Write", "write_ms"), ("Commit", "commit_ms"))
     }
-    phases = {label: _combine(of_tasks, _mean, count) for label, of_tasks in times.items()}
-    many = len(tasks) > 1
+    phases = {label: _combine(task_series, _mean, count) for label, task_series in times.items()}
+    has_several_tasks = len(tasks) > 1
     charts = (
         _build_chart("rate", "Records per second", "", rates),
         _build_chart(
             "phases",
-            "Batch by phase" + (", mean of tasks" if many else ""),
+            "Batch by phase" + (", mean of tasks" if has_several_tasks else ""),
             "ms",
             phases,
             stacked=_can_stack(zip(*times.values(), strict=True)),
@@ -140,11 +140,11 @@ def line_path(values: Values, top: float) -> str:
     step = WIDTH / max(len(values) - 1, 1)
     path: list[str] = []
     is_connected = False
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is not None:
             y = HEIGHT - 1 - max(value, 0.0) / (top or 1.0) * (HEIGHT - 2)
-            path.append(f"{'L' if is_connected else 'M'}{at * step:.1f},{y:.1f}")
-            if not is_connected and (at + 1 == len(values) or values[at + 1] is None):
+            path.append(f"{'L' if is_connected else 'M'}{index * step:.1f},{y:.1f}")
+            if not is_connected and (index + 1 == len(values) or values[index + 1] is None):
                 path.append("h2")
         is_connected = value is not None
     return "".join(path)
@@ -164,12 +164,12 @@ def _build_chart(
 
 
 def _lines_by_task(tasks: Sequence[Mapping[str, Any]], key: str, count: int) -> dict[str, Values]:
-    """Return a line per task, if there are few tasks, and a line for their total, if there are several."""
-    each = {f"Task {task.get('id')}": _task_values(task, key, count) for task in tasks}
+    """Return a line per task for up to `MAX_LINES` tasks, and a line for their total if there are several."""
+    lines = {f"Task {task.get('id')}": _task_values(task, key, count) for task in tasks}
     if len(tasks) <= 1:
-        return dict(each)
-    total = {"All tasks": _combine(list(each.values()), sum, count)}
-    return {**total, **each} if len(tasks) <= MAX_LINES else total
+        return dict(lines)
+    total = {"All tasks": _combine(list(lines.values()), sum, count)}
+    return {**total, **lines} if len(tasks) <= MAX_LINES else total
 
 
 def _task_values(task: Mapping[str, Any], key: str, count: int) -> Values:
@@ -181,11 +181,11 @@ def _task_values(task: Mapping[str, Any], key: str, count: int) -> Values:
     return values + [None] * (count - len(values))
 
 
-def _combine(each: Sequence[Values], join: Callable[[list[float]], float], count: int) -> Values:
+def _combine(series: Sequence[Values], join: Callable[[list[float]], float], count: int) -> Values:
     combined: list[float | None] = []
-    for at in range(count):
-        present = [value for values in each if (value := values[at]) is not None]
-        combined.append(round(join(present), 3) if present else None)
+    for index in range(count):
+        known_values = [value for values in series if (value := values[index]) is not None]
+        combined.append(round(join(known_values), 3) if known_values else None)
     return combined
 
 

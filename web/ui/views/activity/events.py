@@ -43,7 +43,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """Content of the page, with the newest events first."""
+    """Content of the events page, newest events first."""
 
     events: Sequence[Event]
     kinds: Sequence[tuple[str, str, int]]
@@ -54,15 +54,15 @@ class Events:
 
 
 def parse_events(response: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
-    """Return a page of the events, filtered by kind and connector unless they are empty."""
+    """Return a page of the events, filtered by `kind` and `connector`; an empty filter matches all events."""
     events = [_parse_event(each) for each in maps(mapping(response).get("events"))]
     events.sort(key=lambda event: event.seq, reverse=True)
-    of_connector = [event for event in events if not connector or event.connector == connector]
-    counts = {name: sum(event.kind == name for event in of_connector) for name in dict.fromkeys(KINDS)}
-    for event in of_connector:
+    connector_events = [event for event in events if not connector or event.connector == connector]
+    counts = {name: sum(event.kind == name for event in connector_events) for name in dict.fromkeys(KINDS)}
+    for event in connector_events:
         if event.kind not in KINDS:
             counts[event.kind] = counts.get(event.kind, 0) + 1
-    selected = [event for event in of_connector if not kind or event.kind == kind]
+    selected = [event for event in connector_events if not kind or event.kind == kind]
     pages = max((len(selected) + PER_PAGE - 1) // PER_PAGE, 1)
     page = min(max(page, 1), pages)
     return Events(

@@ -12,7 +12,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-"""Levels that the page can filter by and set, the most detailed first."""
+"""Levels that the page can filter by and set, most detailed first."""
 SETTABLE: Final = (*LEVELS[:-1], "OFF")
 SCOPES: Final = ("worker", "cluster")
 MAX_LINES: Final = 500
@@ -43,14 +43,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Content of the page, with the newest lines first."""
+    """Content of the logs page, newest lines first."""
 
     lines: Sequence[Line]
     dropped: int
     """Number of older lines that were dropped."""
     silent: Sequence[str]
     """Workers that did not respond."""
-    more: bool
+    has_more: bool
     """Whether there are older lines."""
 
 
@@ -74,19 +74,19 @@ def filter_log(response: object, *, level: str = "", task: int | None = None, qu
     lines = [_parse_line(each) for each in maps(content.get("lines"))]
     min_rank = _RANK.get(level, 0)
     text_query = query.lower()
-    matching = [
+    matching_lines = [
         line
         for line in lines
         if _RANK.get(line.level, min_rank) >= min_rank
         and (task is None or line.task == task)
         and (not text_query or text_query in line.message.lower() or text_query in line.logger.lower())
     ]
-    matching.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
+    matching_lines.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
     return Log(
-        lines=matching[:MAX_LINES],
+        lines=matching_lines[:MAX_LINES],
         dropped=get_integer(content, "dropped") or 0,
         silent=texts(content.get("silent")),
-        more=len(lines) >= MAX_LINES,
+        has_more=len(lines) >= MAX_LINES,
     )
 
 
@@ -104,13 +104,13 @@ def plugin_loggers(response: object, plugin: str, lines: Iterable[Line]) -> Sequ
 
 
 def level_request(logger: str, level: str, scope: str) -> Request:
-    """Return the request that sets a level. Raises ValueError with a sentence."""
+    """Return the request that sets a level. Raises ValueError with a message for the user."""
     if not logger.strip():
-        raise ValueError("Name a logger.")
+        raise ValueError("Enter the name of a logger.")
     if level not in SETTABLE:
-        raise ValueError(f"There is no level {level!r}; there are {', '.join(SETTABLE)}.")
+        raise ValueError(f"Unknown level {level!r}; valid levels are {', '.join(SETTABLE)}.")
     if scope not in SCOPES:
-        raise ValueError(f"There is no scope {scope!r}; there are {', '.join(SCOPES)}.")
+        raise ValueError(f"Unknown scope {scope!r}; valid scopes are {', '.join(SCOPES)}.")
     return Request(
         method="PUT",
         segments=("admin", "loggers", logger.strip()),

@@ -1,4 +1,4 @@
-"""Config of a task with masked secrets, compared with that of its connector. Pure."""
+"""Config of a task with masked secrets, compared with the connector's config. Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class TaskEntry:
 def task_config(
     tasks: object, task: int, connector: Config, declared: Collection[str]
 ) -> Sequence[TaskEntry] | None:
-    """Return the config of a task from `GET …/tasks`, its own keys first; None if there is no such task.
+    """Return the config of a task from `GET …/tasks`, overrides first; None if there is no such task.
 
-    `declared` are the keys of type PASSWORD. The connector's secrets are masked wherever the task's config has them.
+    `declared` are the keys of type PASSWORD. Secrets of the connector are masked in all values of the task's config.
     """
     responses = maps(tasks)
     task_info = next(

@@ -35,18 +35,18 @@ class Entry:
     state: str
     """A value of `DisplayState`, or REMOVED."""
     lasted_ms: float | None
-    """Duration, so far for the current state; None for a removed instance."""
+    """Duration of the state (until now for the current state); None for a removed instance."""
     current: bool
     worker: str
     generation: int | None
-    moved: bool
+    is_moved: bool
     """Whether the instance was on another worker before."""
     cause: str
     by: str
-    """Author of the request that caused it; empty if there was none."""
+    """Author of the request that caused the state; empty if there was none."""
     trace: str
     restart: str
-    """`automatic` or `requested` if it is the start of a restart, otherwise empty."""
+    """`automatic` or `requested` if a restart begins with this state, otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,10 @@ class Restart:
     by: str
     cause: str
     ran_ms: float | None
-    """Duration of the run after the restart, so far if still running; None if it did not run."""
-    ended: str
+    """Duration of the run after the restart (until now if still running); None if the instance did not run."""
+    next_state: str
     """Next state: a value of `DisplayState` or REMOVED; empty if there is none yet."""
-    why: str
+    next_cause: str
     """Cause of the next state."""
 
 
@@ -91,9 +91,11 @@ class Timeline:
 
     @property
     def restarts(self) -> Sequence[Restart]:
-        """Restarts with their outcomes, the newest first."""
+        """Restarts with their outcomes, newest first."""
         return [
-            _build_restart(entry, self.entries[:at]) for at, entry in enumerate(self.entries) if entry.restart
+            _build_restart(entry, self.entries[:index])
+            for index, entry in enumerate(self.entries)
+            if entry.restart
         ]
 
     @property
@@ -117,19 +119,19 @@ def build_timeline(history: object, now_ms: int) -> Timeline:
     content = mapping(history)
     states = [state for state in maps(content.get("states")) if get_integer(state, "ms") is not None]
     by_instance: dict[int | None, list[tuple[int, Mapping[str, Any]]]] = {}
-    for at, state in enumerate(states):
-        by_instance.setdefault(get_integer(state, "task"), []).append((at, state))
+    for index, state in enumerate(states):
+        by_instance.setdefault(get_integer(state, "task"), []).append((index, state))
     entries: dict[int, Entry] = {}
     for instance_states in by_instance.values():
         entries.update(
             zip(
-                (at for at, _ in instance_states),
+                (index for index, _ in instance_states),
                 _build_entries([state for _, state in instance_states], now_ms),
                 strict=True,
             )
         )
     return Timeline(
-        entries=[entries[at] for at in sorted(entries)],
+        entries=[entries[index] for index in sorted(entries)],
         since_ms=get_integer(content, "since_ms"),
         worker=text(content, "worker_id"),
         dropped=get_integer(content, "dropped") or 0,
@@ -147,7 +149,7 @@ def select_instance(timeline: Timeline, task: int | None) -> Timeline:
 
 
 def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
-    """Return the states of one instance, the oldest first, over at most one day, scaled to STRIP_WIDTH."""
+    """Return the states of one instance during the last day, oldest first, scaled to STRIP_WIDTH."""
     begin = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
     recent = [
         entry for entry in reversed(entries) if entry.current or entry.ms + (entry.lasted_ms or 0) > begin
@@ -176,21 +178,21 @@ def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
 
 
 def _build_entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry]:
-    """Yield the entries of one instance, the newest first."""
+    """Yield the entries of one instance, newest first."""
     end_ms = now_ms
-    for at, (state, previous) in enumerate(zip(states, [*states[1:], None], strict=True)):
+    for index, (state, previous) in enumerate(zip(states, [*states[1:], None], strict=True)):
         begin_ms = state["ms"]
-        shown_name = REMOVED if text(state, "state") == "REMOVED" else display_state(state.get("state")).value
+        state_name = REMOVED if text(state, "state") == "REMOVED" else display_state(state.get("state")).value
         worker = text(state, "worker_id")
         yield Entry(
             ms=begin_ms,
             task=get_integer(state, "task"),
-            state=shown_name,
-            lasted_ms=None if shown_name == REMOVED and at == 0 else max(end_ms - begin_ms, 0),
-            current=at == 0,
+            state=state_name,
+            lasted_ms=None if state_name == REMOVED and index == 0 else max(end_ms - begin_ms, 0),
+            current=index == 0,
             worker=worker,
             generation=get_integer(state, "generation"),
-            moved=previous is not None and text(previous, "worker_id") not in ("", worker),
+            is_moved=previous is not None and text(previous, "worker_id") not in ("", worker),
             cause=_STORED_TEXT if text(state, "cause") == _STORED_CAUSE else text(state, "cause"),
             by=text(state, "by"),
             trace=text(state, "trace"),
@@ -200,7 +202,7 @@ def _build_entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator
 
 
 def _new_restart_kind(state: Mapping[str, Any], previous: Mapping[str, Any] | None) -> str:
-    """Return the kind of restart that starts with a state; empty if none does."""
+    """Return the kind of restart that begins with a state; empty if no restart begins."""
     kind = _restart_kind(state)
     if not kind or previous is None or not _restart_kind(previous):
         return kind
@@ -218,13 +220,17 @@ def _restart_kind(state: Mapping[str, Any]) -> str:
 
 
 def _build_restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
-    """Return a restart with its outcome; `newer` has the later entries, the newest first."""
+    """Return a restart with its outcome; `newer` has the later entries, newest first."""
     later = [each for each in reversed(newer) if each.task == entry.task]
     steps = [entry, *later]
-    at = next((at for at, each in enumerate(steps) if each.state not in _RESTART_STATES), None)
-    run = steps[at] if at is not None and steps[at].state == DisplayState.RUNNING else None
+    index = next((index for index, each in enumerate(steps) if each.state not in _RESTART_STATES), None)
+    run = steps[index] if index is not None and steps[index].state == DisplayState.RUNNING else None
     next_entry = (
-        None if at is None else (steps[at + 1] if at + 1 < len(steps) else None) if run else steps[at]
+        None
+        if index is None
+        else (steps[index + 1] if index + 1 < len(steps) else None)
+        if run
+        else steps[index]
     )
     return Restart(
         ms=entry.ms,
@@ -233,6 +239,6 @@ def _build_restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
         by=entry.by,
         cause=entry.cause,
         ran_ms=None if run is None else run.lasted_ms,
-        ended="" if next_entry is None else next_entry.state,
-        why="" if next_entry is None else next_entry.cause,
+        next_state="" if next_entry is None else next_entry.state,
+        next_cause="" if next_entry is None else next_entry.cause,
     )

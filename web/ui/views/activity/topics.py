@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.printable import format_count
-from web.ui.views.activity.letters import TOPIC_KEY
+from web.ui.views.activity.dead_letters import TOPIC_KEY
 from web.ui.views.commands import Confirmation
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping, texts
@@ -21,14 +21,14 @@ class Topic:
 
     name: str
     used: bool
-    """Whether the connector has read or written it."""
+    """Whether the connector has read or written the topic."""
     role: str
     """Role in the config: `sink` (input of a sink), `dead letters` or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """Content of the page."""
+    """Content of the topics page."""
 
     topics: Sequence[Topic]
     used: int

@@ -34,7 +34,7 @@ class Verdict:
     """Start of the state; None if unknown."""
     why: str
     by: str
-    """Author of the request that caused it; empty if there was none."""
+    """Author of the request that caused the state; empty if there was none."""
     next: str
     """Next step or advice, as a sentence; empty if there is none."""
     next_ms: int | None

@@ -1,4 +1,4 @@
-"""Forms of connectors that were deleted while the form was open."""
+"""Tests for the form of a connector that is deleted while the form is open."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_form_of_a_deleted_connector_creates_it_again(browser: Browser) -> None:
     assert page.status == 404
     assert "Connector orders not found; nothing was saved. You can create it again" in page.plain
     assert browser.worker.requests == []
-    again = page.form(action=CREATE)
-    assert ("v.topic", "u") in again.fields
-    refused = browser.submit(again, ("do", "save"))
-    assert refused.status == 422, "its secret went with it"
+    create_form = page.form(action=CREATE)
+    assert ("v.topic", "u") in create_form.fields
+    rejected = browser.submit(create_form, ("do", "save"))
+    assert rejected.status == 422, "the stored secret was deleted with the connector"
     secret = {"passphrase": "p"}
-    done = browser.submit(refused.form(action=CREATE), ("do", "save"), **secret)
-    assert "orders: created, to be RUNNING" in done.plain
+    result_page = browser.submit(rejected.form(action=CREATE), ("do", "save"), **secret)
+    assert "orders: created, to be RUNNING" in result_page.plain
     assert browser.worker.connectors["orders"].config["topic"] == "u"
 
 

@@ -1,4 +1,4 @@
-"""Creating, editing and comparing configs, with a browser without scripts."""
+"""Tests for creating, editing and comparing configs in a browser without scripts."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def test_validated_form_creates_the_connector(browser: Browser) -> None:
     checked = browser.post(form.action, *fields, ("do", "check"))
     assert "The worker found no errors." in checked.plain
     assert browser.worker.requests == []
-    done = browser.post(form.action, *checked.form(action="/ui/create").fields, ("do", "save"))
+    result_page = browser.post(form.action, *checked.form(action="/ui/create").fields, ("do", "save"))
     (request,) = browser.worker.requests
     config = {"connector.class": "org.example.FileSource", "name": "new", "topic": "t", "tolerant": "true"}
     assert request == ("POST", "/connectors", {"name": "new", "config": config, "initial_state": "STOPPED"})
-    assert "new: created, to be STOPPED (status 201)" in done.plain
+    assert "new: created, to be STOPPED (status 201)" in result_page.plain
 
 
 def delay_reads(browser: Browser, times: int) -> None:
@@ -111,9 +111,9 @@ def test_lagging_worker_redirects_to_the_list(browser: Browser, monkeypatch: pyt
     monkeypatch.setattr(sending.wait_until_applied, "__kwdefaults__", {"timeout_s": 0.0})
     form = browser.get(CREATE).form(action="/ui/create")
     delay_reads(browser, 99)
-    done = browser.post(form.action, *form.with_values(name="new", topic="t"), ("do", "save"))
-    assert done.status == 200
-    assert "new: created, to be RUNNING" in done.plain
+    result_page = browser.post(form.action, *form.with_values(name="new", topic="t"), ("do", "save"))
+    assert result_page.status == 200
+    assert "new: created, to be RUNNING" in result_page.plain
 
 
 def test_default_initial_state_is_omitted_from_the_request(browser: Browser) -> None:
@@ -152,8 +152,8 @@ def test_pasted_config_fills_the_form(browser: Browser) -> None:
     page = browser.post("/ui/create", ("json", body))
     fields = page.form(action="/ui/create").fields
     assert {("v.name", "new"), ("v.topic", "t"), ("v.zzz", "1.5")} <= set(fields)
-    done = browser.post("/ui/create/org.example.FileSource", *fields, ("do", "save"))
-    assert "new: created, to be RUNNING" in done.plain
+    result_page = browser.post("/ui/create/org.example.FileSource", *fields, ("do", "save"))
+    assert "new: created, to be RUNNING" in result_page.plain
     assert browser.worker.connectors["new"].config["zzz"] == "1.5"
 
 
@@ -181,8 +181,8 @@ def test_pages_hide_stored_secrets(browser: Browser, path: str) -> None:
 def test_both_views_hide_secrets_and_have_the_same_content(browser: Browser) -> None:
     form = config_form(browser.get(EDIT))
     as_json = browser.post(EDIT, *form.with_values(topic="u"), ("do", "json"))
-    written = json.loads(dict(config_form(as_json).fields)["json"])
-    assert written == {
+    json_config = json.loads(dict(config_form(as_json).fields)["json"])
+    assert json_config == {
         **STORED,
         "topic": "u",
         "phrase": "[hidden]",
@@ -190,8 +190,8 @@ def test_both_views_hide_secrets_and_have_the_same_content(browser: Browser) -> 
         "url": "pg://me:[hidden]@h/d",
     }
     assert HIDE_ME not in as_json.text
-    again = browser.post(EDIT, *config_form(as_json).fields, ("do", "form"))
-    assert dict(config_form(again).fields)["v.topic"] == "u"
+    second_page = browser.post(EDIT, *config_form(as_json).fields, ("do", "form"))
+    assert dict(config_form(second_page).fields)["v.topic"] == "u"
     assert browser.worker.requests == []
 
 
@@ -207,9 +207,9 @@ def test_first_save_shows_the_differences(browser: Browser) -> None:
     assert "topic changed t u" in preview.plain
     assert "phrase changed secret [hidden] [hidden]" in preview.plain
     assert browser.worker.requests == []
-    done = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    result_page = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
     assert stored(browser) == {**STORED, "topic": "u", "phrase": "neu"}
-    assert "orders: saved (status 200)" in done.plain
+    assert "orders: saved (status 200)" in result_page.plain
 
 
 def test_typed_secret_appears_only_in_its_input(browser: Browser) -> None:
@@ -220,8 +220,8 @@ def test_typed_secret_appears_only_in_its_input(browser: Browser) -> None:
 
 def test_changes_after_the_preview_require_another_preview(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
-    again = browser.submit(config_form(preview), ("do", "save"), topic="v")
-    assert "topic changed t v" in again.plain
+    second_page = browser.submit(config_form(preview), ("do", "save"), topic="v")
+    assert "topic changed t v" in second_page.plain
     assert browser.worker.requests == []
 
 
@@ -281,9 +281,12 @@ def test_form_is_accepted_by_another_worker_at_the_same_address(
 
 
 def test_connector_cannot_be_renamed(browser: Browser) -> None:
-    written = json.dumps({**STORED, "name": "other"})
+    json_config = json.dumps({**STORED, "name": "other"})
     page = browser.post(
-        EDIT, ("json", written), ("seal", dict(config_form(browser.get(EDIT)).fields)["seal"]), ("do", "save")
+        EDIT,
+        ("json", json_config),
+        ("seal", dict(config_form(browser.get(EDIT)).fields)["seal"]),
+        ("do", "save"),
     )
     assert page.status == 422
     assert "A connector cannot be renamed" in page.plain

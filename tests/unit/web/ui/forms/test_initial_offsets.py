@@ -1,4 +1,4 @@
-"""Initial offsets of a new connector, typed or pasted, with a browser without scripts."""
+"""Tests for typed and pasted initial offsets of a new connector, in a browser without scripts."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_connector_is_created_with_initial_offsets(browser: Browser) -> None:
     assert "initial_offsets: - partition:" in checked.plain
     assert '"position": 12345678901234567890' in checked.plain
     fields = [*checked.form(action="/ui/create").fields, ("do", "save")]
-    done = browser.post(CREATE, *fields)
+    result_page = browser.post(CREATE, *fields)
     ((method, path, sent),) = browser.worker.requests
     assert (method, path, sent["initial_offsets"]) == ("POST", "/connectors", [ENTRY])
-    assert "The offsets are set." in done.plain
+    assert "The offsets are set." in result_page.plain
     assert browser.worker.connectors["new"].offsets == [ENTRY]
 
 
@@ -78,8 +78,8 @@ def test_invalid_offset_is_an_error_at_its_field_without_a_request(
 ) -> None:
     page = browser.post(path, *form_fields(browser.get(path), row), ("do", "save"))
     assert page.status == 422
-    wrong = page.text.partition(f'id="{field}-wrong">')[2].partition("</p>")[0]
-    assert message in RenderedPage(200, wrong).plain
+    error_html = page.text.partition(f'id="{field}-wrong">')[2].partition("</p>")[0]
+    assert message in RenderedPage(200, error_html).plain
     assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in page.text
     assert page.text.count('aria-invalid="true"') == 1
     assert "1 problem" in page.plain
@@ -95,7 +95,7 @@ def test_duplicate_partition_is_an_error_at_its_second_row(browser: Browser) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "element_id"),
     [
         ("A value in initial_offsets[0] is nested too deeply", "at1-offset-wrong"),
         (
@@ -107,13 +107,13 @@ def test_duplicate_partition_is_an_error_at_its_second_row(browser: Browser) -> 
     ],
 )
 def test_offset_errors_of_the_worker_are_shown_next_to_the_offsets(
-    browser: Browser, text: str, place: str
+    browser: Browser, text: str, element_id: str
 ) -> None:
     browser.worker.problems = [Problem(400, text)]
     page = browser.post(CREATE, *form_fields(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "save"))
     assert page.status == 400
     assert text in page.plain
-    assert (f'id="{place}">{text}' in page.text) is bool(place)
+    assert (f'id="{element_id}">{text}' in page.text) is bool(element_id)
     assert ("at.offset", '{"p": 1}') in page.form(action="/ui/create").fields
 
 
@@ -127,8 +127,8 @@ def test_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
     pasted = body(initial_state="stopped", initial_offsets=[ENTRY])
     page = browser.post("/ui/create", ("json", pasted))
     assert ("initial_state", "STOPPED") in page.form(action="/ui/create").fields
-    done = browser.post(CREATE, *page.form(action="/ui/create").fields, ("do", "save"))
-    assert done.status == 200
+    result_page = browser.post(CREATE, *page.form(action="/ui/create").fields, ("do", "save"))
+    assert result_page.status == 200
     ((_, _, sent),) = browser.worker.requests
     assert (sent["initial_state"], sent["initial_offsets"]) == ("STOPPED", [ENTRY])
 

@@ -1,4 +1,4 @@
-"""Forms on a worker's own dashboard, with the results of Kraal's validation."""
+"""Tests for forms of a worker's own dashboard, with the results of Kraal's validation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ValidatingApi(Api):
 
 
 class WorkerBrowser(Browser):
-    """Browses a worker's own dashboard."""
+    """Browser that shows a worker's own dashboard."""
 
     def __init__(self, api: Api) -> None:
         self.client = api.client
@@ -64,7 +64,7 @@ def build_form(page: RenderedPage) -> Form:
     )
 
 
-def written(api: Api) -> Config:
+def stored_config(api: Api) -> Config:
     return api.published.latest.config.connectors["orders"].config  # type: ignore[index]
 
 
@@ -76,9 +76,9 @@ def test_editing_a_stored_config_keeps_its_secret(api: Api, browser: Browser) ->
     preview = browser.submit(build_form(page), ("do", "save"), topic="u")
     assert "topic changed t u" in preview.plain
     assert "geheim" not in preview.text
-    done = browser.submit(build_form(preview), ("do", "save"))
-    assert "orders: saved (status 200)" in done.plain
-    assert written(api) == {**CONFIG, "name": "orders", "topic": "u"}
+    result_page = browser.submit(build_form(preview), ("do", "save"))
+    assert "orders: saved (status 200)" in result_page.plain
+    assert stored_config(api) == {**CONFIG, "name": "orders", "topic": "u"}
 
 
 def test_kraal_errors_are_shown_at_their_fields(browser: Browser) -> None:
@@ -93,8 +93,10 @@ def test_kraal_errors_are_shown_at_their_fields(browser: Browser) -> None:
 def test_form_creates_a_connector(api: Api, browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}")
     assert 'id="errors"' not in page.text
-    done = browser.submit(build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
-    assert "new: created, to be PAUSED" in done.plain
+    result_page = browser.submit(
+        build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED"
+    )
+    assert "new: created, to be PAUSED" in result_page.plain
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
 
 
@@ -102,8 +104,8 @@ def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browse
     fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).with_values(name="new", topic="t")
     remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
-    done = browser.post(f"/ui/create/{SOURCE_CLASS}", *remaining, *typed)
-    assert "new: created, to be RUNNING (status 201) altered" in done.plain
+    result_page = browser.post(f"/ui/create/{SOURCE_CLASS}", *remaining, *typed)
+    assert "new: created, to be RUNNING (status 201) altered" in result_page.plain
     (sent,) = [each for each in api.herder.requests if isinstance(each, CreateConnector)]
     assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
 
@@ -111,8 +113,8 @@ def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browse
 def test_recommended_values_are_suggested_at_their_field(browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}").text
     number = page.partition(' name="v.value.converter"')[0].rpartition('id="')[2].rstrip('"')
-    offered = page.partition(f'<datalist id="{number}-list">')[2].partition("</datalist>")[0]
-    assert '<option value="org.apache.kafka.connect.json.JsonConverter"></option>' in offered
+    options = page.partition(f'<datalist id="{number}-list">')[2].partition("</datalist>")[0]
+    assert '<option value="org.apache.kafka.connect.json.JsonConverter"></option>' in options
     assert f'list="{number}-list"' in page
 
 
@@ -142,13 +144,13 @@ def test_in_process_requests_are_retried_during_rebalances(api: Api, browser: Br
 def test_config_tab_reports_an_unchanged_config(browser: Browser) -> None:
     unchanged = "The config has not changed since this worker started."
     assert unchanged in browser.get("/ui/connectors/orders/config").plain
-    untold = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))
-    assert unchanged not in untold.get("/ui/connectors/orders/config").plain
+    java_browser = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))
+    assert unchanged not in java_browser.get("/ui/connectors/orders/config").plain
 
 
 def test_actions_require_the_origin_of_the_dashboard(api: Api) -> None:
-    answer = api.client.post(
+    response = api.client.post(
         "/ui/actions", content="action=delete&name=orders", headers={**ORIGIN, "Origin": "http://evil"}
     )
-    assert answer.status_code == 403
+    assert response.status_code == 403
     assert "orders" in api.published.latest.config.connectors

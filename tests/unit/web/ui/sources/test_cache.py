@@ -1,4 +1,4 @@
-"""Responses shared by browsers."""
+"""Tests for responses shared by browsers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ QUERY = (("expand", "status"),)
 async def test_concurrent_requests_are_merged() -> None:
     source = FakeSource(LIST)
     shared = SharedSource(source)
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(shared.ask("GET", "connectors", query=QUERY, caller=CALLER) for _ in range(5))
     )
     assert len(source.requests) == 1
-    assert len({id(answer) for answer in answers}) == 1
+    assert len({id(response) for response in responses}) == 1
 
 
 async def test_unchanged_response_is_parsed_once() -> None:
     shared = SharedSource(FakeSource(LIST))
     first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
-    again = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
-    assert again.value is first.value
+    second = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    assert second.value is first.value
 
 
 def test_derived_value_is_computed_once_per_set_of_responses() -> None:
@@ -50,11 +50,11 @@ def test_derived_value_is_computed_once_per_set_of_responses() -> None:
     assert calls == 3
 
 
-async def test_changed_response_replaces_the_cached_one() -> None:
+async def test_changed_response_replaces_the_cached_response() -> None:
     source = FakeSource(LIST)
     shared = SharedSource(source)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
-    source.answers["/connectors?expand=status"] = {"b": {}}
+    source.responses["/connectors?expand=status"] = {"b": {}}
     assert (await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)).value == {"b": {}}
 
 
@@ -89,7 +89,7 @@ async def test_action_invalidates_cached_responses() -> None:
     assert [method for method, _ in source.requests] == ["GET", "PUT", "GET"]
 
 
-async def test_request_after_a_change_does_not_reuse_an_older_one() -> None:
+async def test_request_after_a_change_does_not_reuse_an_older_request() -> None:
     cache = ResponseCache(keep_s=60)
     gates = [asyncio.Event(), asyncio.Event()]
     sent = [asyncio.Event(), asyncio.Event()]
@@ -121,7 +121,7 @@ async def test_error_reaches_all_waiters_and_is_not_cached() -> None:
         *(shared.ask("GET", "connectors", caller=CALLER) for _ in range(3)), return_exceptions=True
     )
     assert [str(each) for each in results] == ["gone"] * 3
-    source.answers["/connectors"] = []
+    source.responses["/connectors"] = []
     assert (await shared.ask("GET", "connectors", caller=CALLER)).value == []
 
 
@@ -133,12 +133,12 @@ async def test_disconnected_browser_does_not_cancel_other_requests() -> None:
         return ApiResponse(200, b"1")
 
     cache = ResponseCache()
-    leaving = asyncio.create_task(cache.get(("x",), ask))
-    staying = asyncio.create_task(cache.get(("x",), ask))
+    canceled = asyncio.create_task(cache.get(("x",), ask))
+    waiting = asyncio.create_task(cache.get(("x",), ask))
     await asyncio.sleep(0)
-    leaving.cancel()
+    canceled.cancel()
     gate.set()
-    assert (await staying).body == b"1"
+    assert (await waiting).body == b"1"
 
 
 async def test_responses_about_one_connector_are_not_shared() -> None:

@@ -1,4 +1,4 @@
-"""Parsing of a worker's events as changes."""
+"""Tests for the parsing of a worker's events as changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-process calls of a worker's own REST API."""
+"""Tests for in-process calls of a worker's own REST API."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def create_source(app: ASGIApp, admin: ASGIApp | None = None) -> InProcessSource
 
 
 async def test_request_has_credentials_address_scheme_and_raw_path_of_the_caller() -> None:
-    answer = await create_source(Echo()).ask(
+    response = await create_source(Echo()).ask(
         "PUT", "connectors", "a/b ..", "config", query=(("x", "1&2"),), body={"k": "ü"}, caller=CALLER
     )
-    assert answer.value == {
+    assert response.value == {
         "method": "PUT",
         "raw_path": "/connectors/a%2Fb%20../config",
         "query": "x=1%262",
@@ -71,9 +71,9 @@ async def test_request_has_credentials_address_scheme_and_raw_path_of_the_caller
 
 
 async def test_name_of_dots_cannot_traverse_paths() -> None:
-    answer = await create_source(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
-    assert answer.value["raw_path"] == "/connectors/%2E%2E/status"
-    assert "authorization" not in answer.value["headers"]
+    response = await create_source(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
+    assert response.value["raw_path"] == "/connectors/%2E%2E/status"
+    assert "authorization" not in response.value["headers"]
 
 
 async def test_admin_paths_are_sent_to_the_admin_application() -> None:
@@ -100,7 +100,7 @@ async def test_source_is_unavailable_before_bind() -> None:
 
 
 async def stream(scope: Scope, receive: Receive, send: Send) -> None:
-    """Send two changes, and record when the reader disconnects."""
+    """Send two changes, and set `disconnected` when the reader disconnects."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in (
@@ -135,10 +135,10 @@ async def test_rejected_stream_is_an_error() -> None:
     assert raised.value.status == 503
 
 
-@pytest.mark.parametrize("apart", [False, True])
-async def test_features_are_detected(*, apart: bool) -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=apart))
-    source = create_source(api.apps.main, api.apps.admin if apart else None)
+@pytest.mark.parametrize("is_separate", [False, True])
+async def test_features_are_detected(*, is_separate: bool) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate))
+    source = create_source(api.apps.main, api.apps.admin if is_separate else None)
     features = await source.features(Caller())
     expected: dict[str, Any] = {
         name: getattr(features, name) for name in ("kraal", "assignments", "loggers", "changes")

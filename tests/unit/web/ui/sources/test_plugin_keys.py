@@ -1,4 +1,4 @@
-"""Secret keys declared by the plugins of a config."""
+"""Tests for secret keys declared by the plugins of a config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remote workers: retries, errors, streams, and protection of credentials."""
+"""Tests for remote workers: retries, errors, streams, and protection of credentials."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_unreachable_worker_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("response", "text"),
     [
         (httpx2.Response(500, html="<html>broken</html>"), "HTTP 500 Internal Server Error"),
         (httpx2.Response(502, text="bad gateway\n"), "bad gateway"),
@@ -89,16 +89,16 @@ async def test_unreachable_worker_is_unavailable() -> None:
         (httpx2.Response(500, text="x" * 10_000), "x" * 500),
     ],
 )
-async def test_error_response_has_a_text(answer: httpx2.Response, text: str) -> None:
+async def test_error_response_has_a_text(response: httpx2.Response, text: str) -> None:
     with pytest.raises(RequestRejected) as raised:
-        await remote(lambda _: answer).ask("GET", caller=CALLER)
+        await remote(lambda _: response).ask("GET", caller=CALLER)
     assert raised.value.text == text
 
 
 async def test_invalid_json_response_fails_on_use() -> None:
-    answer = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
+    response = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
     with pytest.raises(SourceUnavailable, match="not JSON"):
-        _ = answer.value
+        _ = response.value
 
 
 async def test_java_worker_is_detected_by_its_missing_openapi_document() -> None:
@@ -138,7 +138,7 @@ class TrailingStream(httpx2.AsyncByteStream):
 
 
 async def test_stream_ends_without_closing_event_when_the_worker_stops() -> None:
-    """`bye` of the worker is not the end of the dashboard, which watches on."""
+    """A `bye` of the worker is not passed on to browsers, because `kraal ui` continues and reconnects."""
     source = remote(lambda _: httpx2.Response(200, stream=TrailingStream()))
     assert [change async for change in source.changes(CALLER)] == [Change(ChangeEvent.CONNECTED, boot="b")]
 

@@ -1,4 +1,4 @@
-"""One stream of changes for all browsers, and workers without a stream."""
+"""Tests for the stream of changes that all browsers share, and for workers without a stream."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ORDERS = Change(ChangeEvent.CHANGED, frozenset({"states"}), ("orders",))
 STREAMING = Features(kraal=True, changes=True)
 
 
-async def wait_until_true(holds: Callable[[], bool]) -> None:
+async def wait_until_true(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - sources of tests have no events
+        while not condition():  # noqa: ASYNC110 - sources of tests have no events
             await asyncio.sleep(0)
 
 
@@ -39,34 +39,34 @@ async def first(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
 
 async def test_browsers_share_one_stream_until_the_last_one_leaves() -> None:
     source = FakeSource(features=STREAMING)
-    heard: list[Change] = []
-    watch = ChangeWatcher(source, heard.append)
-    one, other = watch.listen(CALLER), watch.listen(CALLER)
-    assert [await anext(one), await anext(other)] == [HELLO, HELLO]
+    received: list[Change] = []
+    watcher = ChangeWatcher(source, received.append)
+    first_browser, second_browser = watcher.listen(CALLER), watcher.listen(CALLER)
+    assert [await anext(first_browser), await anext(second_browser)] == [HELLO, HELLO]
     source.feed.put_nowait(ORDERS)
-    assert [await anext(one), await anext(other)] == [ORDERS, ORDERS]
-    assert heard == [HELLO, ORDERS]
+    assert [await anext(first_browser), await anext(second_browser)] == [ORDERS, ORDERS]
+    assert received == [HELLO, ORDERS]
     assert source.streams == 1
-    await close(one)
+    await close(first_browser)
     source.feed.put_nowait(ORDERS)
-    assert await first(other, ChangeEvent.CHANGED) == ORDERS
-    await close(other)
-    assert watch.listeners == 0
-    again = watch.listen(CALLER)
-    assert await anext(again) == HELLO
+    assert await first(second_browser, ChangeEvent.CHANGED) == ORDERS
+    await close(second_browser)
+    assert watcher.listeners == 0
+    reopened = watcher.listen(CALLER)
+    assert await anext(reopened) == HELLO
     await wait_until_true(lambda: source.streams == 2)
-    await close(again)
+    await close(reopened)
 
 
 @pytest.mark.parametrize(
-    "error", [SourceUnavailable("no answer"), RequestRejected(503, "busy"), RuntimeError("bug")]
+    "error", [SourceUnavailable("no response"), RequestRejected(503, "busy"), RuntimeError("bug")]
 )
 async def test_unavailable_worker_is_reported_once_and_retried(error: Exception) -> None:
     source = FakeSource(features=error)
-    watch = ChangeWatcher(source, lambda _: None, reconnect_s=0)
-    stream = watch.listen(CALLER)
+    watcher = ChangeWatcher(source, lambda _: None, reconnect_s=0)
+    stream = watcher.listen(CALLER)
     assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason
-    late = watch.listen(CALLER)
+    late = watcher.listen(CALLER)
     assert (await anext(late)).event is ChangeEvent.UNAVAILABLE
     source.reported_features = STREAMING
     async with asyncio.timeout(10):
@@ -78,8 +78,8 @@ async def test_unavailable_worker_is_reported_once_and_retried(error: Exception)
 
 async def test_broken_stream_is_reopened() -> None:
     source = FakeSource(features=STREAMING)
-    watch = ChangeWatcher(source, lambda _: None, reconnect_s=0)
-    stream = watch.listen(CALLER)
+    watcher = ChangeWatcher(source, lambda _: None, reconnect_s=0)
+    stream = watcher.listen(CALLER)
     await anext(stream)
     source.feed.put_nowait(SourceUnavailable("broken"))
     assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason == "broken"
@@ -88,39 +88,39 @@ async def test_broken_stream_is_reopened() -> None:
     await close(stream)
 
 
-async def test_slow_browser_receives_one_change_of_everything() -> None:
+async def test_slow_browser_receives_one_change_without_names() -> None:
     source = FakeSource(features=STREAMING)
-    watch = ChangeWatcher(source, lambda _: None)
-    slow, quick = watch.listen(CALLER), watch.listen(CALLER)
+    watcher = ChangeWatcher(source, lambda _: None)
+    slow, quick = watcher.listen(CALLER), watcher.listen(CALLER)
     assert [await anext(slow), await anext(quick)] == [HELLO, HELLO]
     for _ in range(150):
         source.feed.put_nowait(ORDERS)
         assert await first(quick, ChangeEvent.CHANGED) == ORDERS
-    await watch.close()
-    waiting = [change async for change in slow]
-    assert Change(ChangeEvent.CHANGED) in waiting
-    assert len(waiting) < 100
+    await watcher.close()
+    queued = [change async for change in slow]
+    assert Change(ChangeEvent.CHANGED) in queued
+    assert len(queued) < 100
 
 
 async def test_close_ends_current_and_later_streams() -> None:
-    watch = ChangeWatcher(FakeSource(features=STREAMING), lambda _: None)
-    stream = watch.listen(CALLER)
+    watcher = ChangeWatcher(FakeSource(features=STREAMING), lambda _: None)
+    stream = watcher.listen(CALLER)
     await anext(stream)
-    await watch.close()
+    await watcher.close()
     async with asyncio.timeout(10):
         assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
-        assert [each.event async for each in watch.listen(CALLER)] == [ChangeEvent.CLOSING]
+        assert [each.event async for each in watcher.listen(CALLER)] == [ChangeEvent.CLOSING]
 
 
-async def test_shutdown_of_the_own_worker_ends_the_streams() -> None:
+async def test_worker_shutdown_ends_the_streams() -> None:
     source = FakeSource(features=STREAMING)
-    watch = ChangeWatcher(source, lambda _: None)
-    stream = watch.listen(CALLER)
+    watcher = ChangeWatcher(source, lambda _: None)
+    stream = watcher.listen(CALLER)
     source.feed.put_nowait(Change(ChangeEvent.CLOSING))
     async with asyncio.timeout(10):
         assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
-        assert [each.event async for each in watch.listen(CALLER)] == [ChangeEvent.CLOSING], (
-            "a stop does not wait for it"
+        assert [each.event async for each in watcher.listen(CALLER)] == [ChangeEvent.CLOSING], (
+            "a stopping worker does not wait for streams"
         )
 
 
@@ -156,9 +156,9 @@ async def test_worker_without_a_stream_is_polled() -> None:
     stream = poll_changes(source, CALLER, interval_s=0)
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
-        source.answers["/connectors?expand=status&traces=causes"] = statuses(a="FAILED")
+        source.responses["/connectors?expand=status&traces=causes"] = statuses(a="FAILED")
         assert await anext(stream) == Change(ChangeEvent.CHANGED, frozenset({"states"}), ("a",))
-    source.answers["/connectors?expand=status&traces=causes"] = SourceUnavailable("gone")
+    source.responses["/connectors?expand=status&traces=causes"] = SourceUnavailable("gone")
     with pytest.raises(SourceUnavailable):
         await anext(stream)
 

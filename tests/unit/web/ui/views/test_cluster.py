@@ -1,4 +1,4 @@
-"""The cluster, from the leader's response or only from statuses."""
+"""Tests for the cluster view, built from the leader's response or only from statuses."""
 
 from __future__ import annotations
 
@@ -79,12 +79,20 @@ def test_leader_reports_assignments_and_unassigned_instances() -> None:
 def test_leader_reports_the_latest_rebalances() -> None:
     cluster = build_cluster(ASSIGNMENTS, ())
     assert cluster.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
-    assert not build_cluster({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
+    assert not build_cluster({"leader": "x", "rebalances": None}, ()).rebalances, (
+        "reported by newer workers only"
+    )
 
 
 def test_standalone_worker_has_no_group() -> None:
-    alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
-    cluster = build_cluster(alone, ())
+    standalone = {
+        **ASSIGNMENTS,
+        "protocol": None,
+        "rebalance": None,
+        "waiting": [],
+        "workers": [{"url": None}],
+    }
+    cluster = build_cluster(standalone, ())
     assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
 
 

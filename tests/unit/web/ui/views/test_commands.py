@@ -49,7 +49,7 @@ def test_every_action_is_one_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "actions"),
+    ("response", "actions"),
     [
         (status("RUNNING", "RUNNING"), "pause restart restart-connector stop delete"),
         (status("RUNNING", "FAILED"), "pause restart restart-failed restart-connector stop delete"),
@@ -59,8 +59,8 @@ def test_every_action_is_one_request() -> None:
         ({}, "pause resume restart restart-failed restart-connector stop delete"),
     ],
 )
-def test_available_actions_depend_on_state(answer: Any, actions: str) -> None:
-    subject = parse_subject(answer, "c")
+def test_available_actions_depend_on_state(response: Any, actions: str) -> None:
+    subject = parse_subject(response, "c")
     assert " ".join(available_actions(subject.state, failed=bool(subject.failed))) == actions
 
 
@@ -155,6 +155,6 @@ def test_selection_has_no_duplicate_names() -> None:
     assert unique_names(["b", "", "a", "b"]) == ["b", "a"]
 
 
-@pytest.mark.parametrize("answer", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])
-def test_malformed_statuses_are_accepted_as_subjects(answer: Any) -> None:
-    assert parse_subject(answer, "c").name == "c"
+@pytest.mark.parametrize("response", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])
+def test_malformed_statuses_are_accepted_as_subjects(response: Any) -> None:
+    assert parse_subject(response, "c").name == "c"

@@ -67,14 +67,14 @@ def test_added_secret_is_a_visible_change() -> None:
 
 
 def test_versions_are_compared_with_their_successors() -> None:
-    answer: Any = {
+    response: Any = {
         "current": {"ms": 3, "config": {"a": "3", "db.password": HIDDEN}},
         "earlier": [
             {"ms": 2, "config": {"a": "2", "db.password": HIDDEN}, "changed": ["a", "db.password"]},
             {"ms": 1, "config": {"db.password": HIDDEN}, "changed": ["a"]},
         ],
     }
-    first, second = (without_unchanged(each) for each in history_differences(answer))
+    first, second = (without_unchanged(each) for each in history_differences(response))
     assert [(each.key, each.before.text, each.after.text, each.secret) for each in first] == [
         ("a", "2", "3", False),
         ("db.password", HIDDEN, HIDDEN, True),

@@ -1,4 +1,4 @@
-"""The page of a connector, from a Kraal worker with all features and from a Java worker with statuses only."""
+"""Tests for the connector view, from a Kraal worker with all features and from a Java worker with statuses only."""
 
 from __future__ import annotations
 

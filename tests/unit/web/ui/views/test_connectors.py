@@ -1,4 +1,4 @@
-"""The list of connectors: order, filters, pages and metrics."""
+"""Tests for the list of connectors: order, filters, pages and metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from web.ui.views.connectors import (
     Choice,
     Listing,
     build_rows,
-    filter_by_name,
+    filter_rows,
     listing,
     parse_choice,
 )
@@ -67,7 +67,7 @@ def with_part(part: str, values: dict[str, Any]) -> dict[str, Any]:
     return {name: {part: value} for name, value in values.items()}
 
 
-def listed(**choice: Any) -> Listing:
+def make_listing(**choice: Any) -> Listing:
     rows = build_rows(
         with_part("status", STATUSES), with_part("info", INFOS), with_part("progress", PROGRESS)
     )
@@ -79,19 +79,19 @@ def names(page_listing: Listing) -> list[str]:
 
 
 def test_connectors_are_sorted_by_urgency_then_name() -> None:
-    assert names(listed()) == [
+    assert names(make_listing()) == [
         "a task failed", "itself failed", "stalls", "restarts", "waits", "new", "paused", "stopped", "runs",
     ]  # fmt: skip
 
 
 def test_sort_state_equals_displayed_state() -> None:
-    rows = listed().rows
+    rows = make_listing().rows
     assert {row.name: row.state for row in rows} == {row.name: row.status.state for row in rows}
     assert next(row for row in rows if row.name == "stalls").status.tasks[0].state is DisplayState.STALLED
 
 
 def test_failed_task_has_its_cause() -> None:
-    row = listed().rows[0]
+    row = make_listing().rows[0]
     assert row.status.causes == ("E: why",)
     assert row.status.tasks_by_state == [(DisplayState.FAILED, 1), (DisplayState.RUNNING, 1)]
 
@@ -115,23 +115,23 @@ def test_failed_task_has_its_cause() -> None:
     ],
 )
 def test_filters_and_sorts_apply(choice: dict[str, str], expected: list[str]) -> None:
-    shown_names = names(listed(**choice))
-    assert shown_names[: len(expected)] == expected
+    actual_names = names(make_listing(**choice))
+    assert actual_names[: len(expected)] == expected
     if "sort" not in choice:
-        assert shown_names == expected
+        assert actual_names == expected
 
 
 def test_counts_ignore_the_state_filter() -> None:
-    page_listing = listed(state="failed", q="failed")
+    page_listing = make_listing(state="failed", q="failed")
     assert page_listing.counts == {DisplayState.FAILED: 2}
     assert (page_listing.total, page_listing.matches) == (9, 2)
-    assert list(listed(state="paused").counts)[:2] == [DisplayState.FAILED, DisplayState.STALLED]
+    assert list(make_listing(state="paused").counts)[:2] == [DisplayState.FAILED, DisplayState.STALLED]
 
 
 def test_connector_metrics_are_sums_of_available_values() -> None:
-    runs = next(row for row in listed().rows if row.name == "runs")
+    runs = next(row for row in make_listing().rows if row.name == "runs")
     assert (runs.progress.records_per_s, runs.progress.backlog) == (4.0, 1)
-    assert next(row for row in listed().rows if row.name == "paused").progress.records_per_s is None
+    assert next(row for row in make_listing().rows if row.name == "paused").progress.records_per_s is None
 
 
 def test_page_has_fifty_rows() -> None:
@@ -153,15 +153,17 @@ def test_page_has_fifty_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "offered"),
+    ("count", "is_offered"),
     [(PER_PAGE, False), (PER_PAGE + 1, True), (MAX_BULK_CONNECTORS, True), (MAX_BULK_CONNECTORS + 1, False)],
 )
-def test_selecting_all_matches_is_offered_between_page_and_action_limit(count: int, *, offered: bool) -> None:
+def test_selecting_all_matches_is_offered_between_page_and_action_limit(
+    count: int, *, is_offered: bool
+) -> None:
     rows = build_rows(
         with_part("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {}
     )
-    assert listing(rows, Choice(), has_metrics=False).more_than_a_page is offered
-    assert [row.name for row in filter_by_name(rows, Choice(page=2))] == [row.name for row in rows]
+    assert listing(rows, Choice(), has_metrics=False).more_than_a_page is is_offered
+    assert [row.name for row in filter_rows(rows, Choice(page=2))] == [row.name for row in rows]
 
 
 def test_choice_is_parsed_from_a_query_and_described() -> None:
@@ -185,14 +187,14 @@ def test_link_keeps_the_filters_and_resets_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
+    "malformed", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
 )
-def test_malformed_response_is_an_unknown_state(odd: object) -> None:
-    parts = [with_part(part, {"a": odd}) for part in ("status", "info", "progress")]
+def test_malformed_response_is_an_unknown_state(malformed: object) -> None:
+    parts = [with_part(part, {"a": malformed}) for part in ("status", "info", "progress")]
     page_listing = listing(build_rows(*parts), Choice(), has_metrics=True)
     assert page_listing.rows[0].state is DisplayState.UNKNOWN
-    assert build_rows({"a": odd}, {"a": odd}, {"a": odd})[0].state is DisplayState.UNKNOWN
-    assert build_rows(odd, odd, odd) == () or isinstance(odd, dict)
+    assert build_rows({"a": malformed}, {"a": malformed}, {"a": malformed})[0].state is DisplayState.UNKNOWN
+    assert build_rows(malformed, malformed, malformed) == () or isinstance(malformed, dict)
 
 
 def test_sparkline_has_gaps_and_is_scaled_to_its_highest_value() -> None:
@@ -203,8 +205,10 @@ def test_sparkline_has_gaps_and_is_scaled_to_its_highest_value() -> None:
 
 
 def test_malformed_metrics_of_a_task_are_unknown() -> None:
-    odd = {"tasks": [{"id": 0, "records_per_second": float("nan"), "backlog_records": True, "errors": []}]}
-    task = parse_progress(odd).tasks[0]
+    malformed = {
+        "tasks": [{"id": 0, "records_per_second": float("nan"), "backlog_records": True, "errors": []}]
+    }
+    task = parse_progress(malformed).tasks[0]
     assert (task.records_per_s, task.backlog, task.errors) == (None, None, ())
 
 

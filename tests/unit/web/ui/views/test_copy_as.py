@@ -16,7 +16,7 @@ from kraal.config.hidden import HIDDEN
 from kraal.core.ids import Json
 from web.ui.views.copy_as import Request, connector_yaml, curl, secret_variables
 
-NASTY = [
+UNSAFE_TEXTS = [
     "a'b",
     'a"b',
     "$(touch x)",
@@ -38,17 +38,17 @@ NASTY = [
 def run(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """Run a command in a shell in which curl prints its arguments; return the arguments."""
     script = "curl() { for each; do printf '%s\\0' \"$each\"; done; }\n" + command
-    done = subprocess.run(
+    process = subprocess.run(
         ["/bin/sh", "-c", script], capture_output=True, check=True, env={**variables, "LC_ALL": "C.UTF-8"}
     )
-    return done.stdout.decode("utf-8").split("\0")[:-1]
+    return process.stdout.decode("utf-8").split("\0")[:-1]
 
 
 def put(name: str, config: dict[str, Json]) -> Request:
     return Request(method="PUT", segments=("connectors", name, "config"), body={**config})
 
 
-@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("text", UNSAFE_TEXTS)
 def test_curl_command_sends_exactly_the_request(text: str) -> None:
     request = put(text, {text: text, "x": text})
     arguments = run(curl(request, "http://h:8083/").text)
@@ -87,32 +87,32 @@ def test_masked_secrets_become_shell_variables() -> None:
         f"key-{HIDDEN}": "kept",
         "db_password": HIDDEN,
     }
-    copied = curl(put("c", config), "http://h")
-    printed = run(copied.text, {"DB_PASSWORD": "p'w", "URL": "u", "DB_PASSWORD_2": "q"})
-    assert json.loads(printed[printed.index("--data-binary") + 1]) == {
+    snippet = curl(put("c", config), "http://h")
+    arguments = run(snippet.text, {"DB_PASSWORD": "p'w", "URL": "u", "DB_PASSWORD_2": "q"})
+    assert json.loads(arguments[arguments.index("--data-binary") + 1]) == {
         "db.password": "p'w",
         "url": "x://me:u@h",
         f"key-{HIDDEN}": "kept",
         "db_password": "q",
     }
-    assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 first" in copied.notes[0]
+    assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 first" in snippet.notes[0]
 
 
 def test_command_fails_while_its_secrets_are_unset() -> None:
-    copied = curl(put("c", {"db.password": HIDDEN}), "http://h", passwords=False)
+    snippet = curl(put("c", {"db.password": HIDDEN}), "http://h", passwords=False)
     with pytest.raises(subprocess.CalledProcessError):
-        run(copied.text)
+        run(snippet.text)
 
 
 def test_worker_password_is_a_variable() -> None:
-    copied = curl(Request(method="GET", segments=("connectors",)), "http://h", passwords=True)
-    assert run(copied.text, {"CONNECT_USER": "u", "CONNECT_PASSWORD": "p w"}) == [
+    snippet = curl(Request(method="GET", segments=("connectors",)), "http://h", passwords=True)
+    assert run(snippet.text, {"CONNECT_USER": "u", "CONNECT_PASSWORD": "p w"}) == [
         "-sS",
         "-u",
         "u:p w",
         "http://h/connectors",
     ]
-    assert "CONNECT_PASSWORD" in copied.notes[0]
+    assert "CONNECT_PASSWORD" in snippet.notes[0]
 
 
 def test_variable_names_are_valid_and_unique() -> None:
@@ -125,7 +125,7 @@ def test_variable_names_are_valid_and_unique() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("text", UNSAFE_TEXTS)
 def test_apply_accepts_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
     config = {
         "name": text,
@@ -138,23 +138,23 @@ def test_apply_accepts_the_yaml_of_a_connector(text: str, tmp_path: Path) -> Non
     }
     path = tmp_path / "c.yaml"
     path.write_text(connector_yaml(text, config, initial_state="STOPPED").text, "utf-8")
-    wants = read_manifests([str(path)], [], recursive=False)
-    assert wants.errors == ()
-    (wanted,) = wants.connectors
-    assert (wanted.name, dict(wanted.config), wanted.initial_state) == (text, config, "STOPPED")
+    manifests = read_manifests([str(path)], [], recursive=False)
+    assert manifests.errors == ()
+    (manifest,) = manifests.connectors
+    assert (manifest.name, dict(manifest.config), manifest.initial_state) == (text, config, "STOPPED")
 
 
 def test_apply_rejects_yaml_with_masked_secrets(tmp_path: Path) -> None:
-    copied = connector_yaml(
+    snippet = connector_yaml(
         "c", {"name": "c", "db.password": "geheim", "phrase": "geheim"}, declared={"phrase"}
     )
-    assert "geheim" not in copied.text
-    assert copied.notes
+    assert "geheim" not in snippet.text
+    assert snippet.notes
     path = tmp_path / "c.yaml"
-    path.write_text(copied.text, "utf-8")
-    wants = read_manifests([str(path)], [], recursive=False)
-    assert wants.connectors == ()
-    assert "db.password, phrase" in wants.errors[0]
+    path.write_text(snippet.text, "utf-8")
+    manifests = read_manifests([str(path)], [], recursive=False)
+    assert manifests.connectors == ()
+    assert "db.password, phrase" in manifests.errors[0]
 
 
 def test_yaml_of_a_running_connector_has_no_initial_state() -> None:

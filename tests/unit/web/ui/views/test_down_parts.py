@@ -1,4 +1,4 @@
-"""Failed components of the worker, from its response to `GET /health`."""
+"""Tests for failed components of the worker in a response to `GET /health`."""
 
 from __future__ import annotations
 

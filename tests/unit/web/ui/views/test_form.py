@@ -38,12 +38,12 @@ def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:
         "default_value": None,
         "importance": "LOW",
     }
-    shape = {"group": None, "order_in_group": -1, "display_name": name, "documentation": ""}
-    about = {"errors": more.pop("errors", []), "visible": more.pop("visible", True)}
+    layout = {"group": None, "order_in_group": -1, "display_name": name, "documentation": ""}
+    state = {"errors": more.pop("errors", []), "visible": more.pop("visible", True)}
     recommended = {"recommended_values": more.pop("recommended_values", [])}
     return {
-        "definition": {**definition, **shape, **more},
-        "value": {"name": name, "value": value, **about, **recommended},
+        "definition": {**definition, **layout, **more},
+        "value": {"name": name, "value": value, **state, **recommended},
     }
 
 
@@ -90,10 +90,12 @@ def test_groups_and_keys_keep_javas_order() -> None:
 
 
 def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
-    many = [info(f"k{each}", group="Many") for each in range(200)]
-    wrong = info("w", group="Wrong", errors=["bad"])
+    optional_infos = [info(f"k{each}", group="Many") for each in range(200)]
+    invalid_info = info("w", group="Wrong", errors=["bad"])
     form = build_form(
-        validation_result(*many, wrong, info("s", group="Set"), info("r", group="Needed", required=True)),
+        validation_result(
+            *optional_infos, invalid_info, info("s", group="Set"), info("r", group="Needed", required=True)
+        ),
         {"s": "1"},
     )
     assert {each.title: each.open for each in form.groups} == {
@@ -128,7 +130,7 @@ def test_values_come_from_the_config_not_the_response() -> None:
     )
     form = build_form(validation, {"secret.text": HIDDEN})
     assert field(form, "secret.text").value == HIDDEN
-    assert field(form, "secret.text").stored
+    assert field(form, "secret.text").has_stored_secret
     assert (field(form, "file").value, field(form, "file").is_set, field(form, "file").default) == (
         "",
         False,
@@ -190,7 +192,7 @@ def test_error_of_an_unknown_key_is_shown_on_top() -> None:
 def test_new_form_shows_no_errors() -> None:
     validation = validation_result(info("r", required=True, errors=["Missing required configuration"]))
     assert build_form(validation, {}, errors={}).errors == 0
-    assert build_form(validation, {}).wrong[0].errors == ("Missing required configuration",)
+    assert build_form(validation, {}).invalid_fields[0].errors == ("Missing required configuration",)
 
 
 def test_invisible_keys_are_omitted_unless_set_or_invalid() -> None:

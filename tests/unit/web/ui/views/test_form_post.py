@@ -107,7 +107,7 @@ def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "problem"),
+    ("text_with_error", "problem"),
     [
         ("{", "cannot be read"),
         ("[]", "must be an object"),
@@ -116,10 +116,10 @@ def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
         ("[" * 100_000, "too deeply"),
     ],
 )
-def test_invalid_json_is_reported_and_preserved(written: str, problem: str) -> None:
-    posted = read_post([(JSON, written)])
+def test_invalid_json_is_reported_and_preserved(text_with_error: str, problem: str) -> None:
+    posted = read_post([(JSON, text_with_error)])
     assert problem in posted.problem
-    assert posted.text == written
+    assert posted.text == text_with_error
     assert posted.config == {}
 
 
@@ -131,7 +131,7 @@ def test_unchanged_placeholder_keeps_the_stored_secret() -> None:
     assert restored.errors == {}
 
 
-def test_new_secret_replaces_the_stored_one() -> None:
+def test_new_secret_replaces_the_stored_secret() -> None:
     assert restore({"db.password": "neu"}, {"db.password": "alt"}).config == {"db.password": "neu"}
 
 

@@ -22,9 +22,9 @@ def sink(*offsets: tuple[str, int, int | None]) -> Any:
         "offsets": [
             {
                 "partition": {"kafka_topic": topic, "kafka_partition": number},
-                "offset": None if at is None else {"kafka_offset": at},
+                "offset": None if position is None else {"kafka_offset": position},
             }
-            for topic, number, at in offsets
+            for topic, number, position in offsets
         ]
     }
 
@@ -33,7 +33,7 @@ def source(*offsets: tuple[Any, Any]) -> Any:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in offsets]}
 
 
-def typed(row: Any, after: str, *, delete: bool = False) -> TypedOffset:
+def typed_offset(row: Any, after: str, *, delete: bool = False) -> TypedOffset:
     return TypedOffset(partition=row.partition, before=row.offset, after=after, delete=delete)
 
 
@@ -44,7 +44,7 @@ def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
         ("t", "9", ""),
         ("t", "10", "5"),
     ]
-    assert (table.total, table.matching) == (3, 3)
+    assert (table.total, table.match_count) == (3, 3)
 
 
 def test_source_offsets_keep_the_field_order() -> None:
@@ -54,9 +54,9 @@ def test_source_offsets_keep_the_field_order() -> None:
 
 
 def test_table_is_filtered_and_limited() -> None:
-    answer = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
-    table = build_table(answer, sink=False, query="f1", limit=5)
-    assert (len(table.rows), table.matching, table.total) == (5, 11, 30)
+    response = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
+    table = build_table(response, sink=False, query="f1", limit=5)
+    assert (len(table.rows), table.match_count, table.total) == (5, 11, 30)
 
 
 @pytest.mark.parametrize(
@@ -74,60 +74,61 @@ def test_offsets_can_be_changed_only_when_stopped_without_tasks(*, status: Any, 
 
 
 def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
-    answer = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
-    rows = build_table(answer, sink=True).rows
-    outcome = preview(
+    response = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
+    rows = build_table(response, sink=True).rows
+    result = preview(
         [
-            typed(rows[0], "90"),
-            typed(rows[1], "1100"),
-            typed(rows[2], "5"),
-            typed(rows[3], "", delete=True),
-            typed(rows[4], " 9 "),
+            typed_offset(rows[0], "90"),
+            typed_offset(rows[1], "1100"),
+            typed_offset(rows[2], "5"),
+            typed_offset(rows[3], "", delete=True),
+            typed_offset(rows[4], " 9 "),
         ],
-        answer,
+        response,
         sink=True,
     )
-    assert [(each.kind, each.records) for each in outcome.changes] == [
+    assert [(each.kind, each.records) for each in result.changes] == [
         (Kind.BACK, 10),
         (Kind.FORWARD, 1000),
         (Kind.ADDED, None),
         (Kind.DELETED, None),
     ]
-    assert [each.effect for each in outcome.changes] == [
+    assert [each.effect for each in result.changes] == [
         "10 records read again at most",
         "1,000 records skipped at most",
         "starts there",
         "no offset; the connector decides where to start",
     ]
-    assert (outcome.errors, outcome.moved) == ({}, ())
-    assert outcome.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
+    assert (result.errors, result.outdated_partitions) == ({}, ())
+    assert result.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
 def test_sink_offset_is_a_number(text: str) -> None:
-    answer = sink(("t", 0, 1))
-    (row,) = build_table(answer, sink=True).rows
-    outcome = preview([typed(row, text)], answer, sink=True)
-    assert outcome.changes == ()
-    assert "nonnegative integer" in outcome.errors[row.partition]
+    response = sink(("t", 0, 1))
+    (row,) = build_table(response, sink=True).rows
+    result = preview([typed_offset(row, text)], response, sink=True)
+    assert result.changes == ()
+    assert "nonnegative integer" in result.errors[row.partition]
 
 
 def test_empty_offset_is_valid_only_for_deletion() -> None:
-    answer = sink(("t", 0, None))
-    (row,) = build_table(answer, sink=True).rows
-    assert preview([typed(row, "", delete=True)], answer, sink=True).changes == ()
+    response = sink(("t", 0, None))
+    (row,) = build_table(response, sink=True).rows
+    assert preview([typed_offset(row, "", delete=True)], response, sink=True).changes == ()
 
 
 def test_source_offsets_are_json() -> None:
-    answer = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
-    one, two = build_table(answer, sink=False).rows
-    outcome = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
-    assert [(each.before, each.after, each.kind) for each in outcome.changes] == [
+    response = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
+    one, two = build_table(response, sink=False).rows
+    result = preview(
+        [typed_offset(one, '{"position":0}'), typed_offset(two, '{ "position" : 6 }')], response, sink=False
+    )
+    assert [(each.before, each.after, each.kind) for each in result.changes] == [
         ('{"position": 5}', '{"position": 0}', Kind.CHANGED)
     ]
     assert (
-        json.dumps(outcome.body)
-        == '{"offsets": [{"partition": {"b": 1, "a": 2}, "offset": {"position": 0}}]}'
+        json.dumps(result.body) == '{"offsets": [{"partition": {"b": 1, "a": 2}, "offset": {"position": 0}}]}'
     )
 
 
@@ -135,25 +136,25 @@ def test_source_offsets_are_json() -> None:
     "text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"', '{"a": 1e999}', '{"a": 1, "a": 2}']
 )
 def test_source_offset_is_an_object_or_null(text: str) -> None:
-    answer = source(({"a": 1}, {"p": 1}))
-    (row,) = build_table(answer, sink=False).rows
-    assert row.partition in preview([typed(row, text)], answer, sink=False).errors
-    assert preview([typed(row, "null")], answer, sink=False).changes[0].kind is Kind.DELETED
+    response = source(({"a": 1}, {"p": 1}))
+    (row,) = build_table(response, sink=False).rows
+    assert row.partition in preview([typed_offset(row, text)], response, sink=False).errors
+    assert preview([typed_offset(row, "null")], response, sink=False).changes[0].kind is Kind.DELETED
 
 
 def test_concurrent_offset_change_is_reported() -> None:
     (row,) = build_table(sink(("t", 0, 5)), sink=True).rows
-    outcome = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
-    assert outcome.moved == (row.partition,)
-    assert outcome.changes[0].before == '{"kafka_offset": 8}'
-    assert preview([typed(row, "5")], sink(("t", 0, 8)), sink=True).changes == ()
+    result = preview([typed_offset(row, "0")], sink(("t", 0, 8)), sink=True)
+    assert result.outdated_partitions == (row.partition,)
+    assert result.changes[0].before == '{"kafka_offset": 8}'
+    assert preview([typed_offset(row, "5")], sink(("t", 0, 8)), sink=True).changes == ()
 
 
 def test_partitions_can_be_added() -> None:
     new = TypedOffset(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
-    outcome = preview([new, new], sink(), sink=True)
-    assert outcome.body == sink(("n", 1, 3))
-    assert "Duplicate" in outcome.errors[new.partition]
+    result = preview([new, new], sink(), sink=True)
+    assert result.body == sink(("n", 1, 3))
+    assert "Duplicate" in result.errors[new.partition]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +167,9 @@ def test_partitions_can_be_added() -> None:
     ],
 )
 def test_new_sink_partition_must_have_kafka_fields(partition: str, offset: str) -> None:
-    outcome = preview([TypedOffset(partition=partition, after=offset)], sink(), sink=True)
-    assert outcome.changes == ()
-    assert partition in outcome.errors
+    result = preview([TypedOffset(partition=partition, after=offset)], sink(), sink=True)
+    assert result.changes == ()
+    assert partition in result.errors
 
 
 def test_posted_rows_are_read_in_order() -> None:
@@ -182,18 +183,16 @@ def test_posted_rows_are_read_in_order() -> None:
 
 
 def test_confirmations_describe_the_effect() -> None:
-    answer = sink(("t", 0, 5))
-    (row,) = build_table(answer, sink=True).rows
-    outcome = preview([typed(row, "0")], answer, sink=True)
-    assert change_question("s", outcome.changes, sink=True).startswith(
-        "Change 1 offset of s? Records between"
-    )
+    response = sink(("t", 0, 5))
+    (row,) = build_table(response, sink=True).rows
+    result = preview([typed_offset(row, "0")], response, sink=True)
+    assert change_question("s", result.changes, sink=True).startswith("Change 1 offset of s? Records between")
     assert "consumer group is deleted" in reset_question("s", 12, sink=True)
     assert reset_question("s", 12, sink=False).startswith(
         "Delete all 12 offsets of s? Once resumed, it starts as if"
     )
 
 
-@pytest.mark.parametrize("answer", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
-def test_malformed_responses_are_shown_partially(answer: Any) -> None:
-    assert all(row.partition == "null" for row in build_table(answer, sink=True).rows)
+@pytest.mark.parametrize("response", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
+def test_malformed_responses_are_shown_partially(response: Any) -> None:
+    assert all(row.partition == "null" for row in build_table(response, sink=True).rows)

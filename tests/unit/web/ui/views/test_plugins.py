@@ -31,7 +31,7 @@ def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
         "Converters",
         "Header converters",
     ]
-    assert [each.short for each in kinds[0].plugins] == [
+    assert [each.simple_name for each in kinds[0].plugins] == [
         "FileStreamSourceConnector",
         "MirrorCheckpointConnector",
         "MirrorHeartbeatConnector",
@@ -43,7 +43,7 @@ def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
 
 
 def test_plugins_are_filtered_by_a_substring_of_their_class() -> None:
-    assert {each.short for each in parse_plugins(ALL, "filestream")} == {
+    assert {each.simple_name for each in parse_plugins(ALL, "filestream")} == {
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     }

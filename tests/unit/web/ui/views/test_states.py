@@ -1,4 +1,4 @@
-"""Display of states, root causes, numbers and times on the dashboard."""
+"""Tests for display states, root causes, and the formatting of numbers and times."""
 
 from __future__ import annotations
 

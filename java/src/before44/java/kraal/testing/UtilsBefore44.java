@@ -17,7 +17,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Built with Kafka 4.3: uses classes that Kafka 4.4 moved. The documentation of its keys is what they returned. */
+/** A transform built with Kafka 4.3 that uses classes moved in Kafka 4.4. The documentation of each key is a result. */
 public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {
@@ -33,7 +33,7 @@ public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation
 
     private static Map<String, String> results() {
         LogContext prefix = new LogContext("[prefix] ");
-        new Metadata(1, 1, 1, prefix, new ClusterResourceListeners()); // Kafka takes it
+        new Metadata(1, 1, 1, prefix, new ClusterResourceListeners()); // passes the instance to Kafka
         PrimitiveRef.IntRef nested = PrimitiveRef.ofInt(7);
         return Map.of(
             "class", AppInfoParser.class.getName() + "@" + System.identityHashCode(AppInfoParser.class),
@@ -70,12 +70,12 @@ public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // has no settings
+        // no settings
     }
 
     @Override
     public void close() {
-        // holds nothing
+        // no resources
     }
 
     private static final class None extends AbstractIterator<String> {

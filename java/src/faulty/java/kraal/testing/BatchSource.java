@@ -35,29 +35,29 @@ public final class BatchSource extends SourceConnector {
 
     @Override
     public List<Map<String, String>> taskConfigs(int maxTasks) {
-        List<Map<String, String>> all = new ArrayList<>();
+        List<Map<String, String>> configs = new ArrayList<>();
         for (int task = 0; task < maxTasks; task++) {
-            Map<String, String> own = new HashMap<>(config);
-            own.put("id", "" + task);
-            all.add(own);
+            Map<String, String> taskConfig = new HashMap<>(config);
+            taskConfig.put("id", "" + task);
+            configs.add(taskConfig);
         }
-        return all;
+        return configs;
     }
 
     @Override
     public void stop() {
-        // holds nothing
+        // no resources
     }
 
     @Override
     public ConfigDef config() {
         return new ConfigDef()
-            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the changes go.")
-            .define("poll.us", ConfigDef.Type.LONG, 500_000, ConfigDef.Importance.LOW, "Microseconds that a poll blocks.")
-            .define("batch.size", ConfigDef.Type.INT, 1, ConfigDef.Importance.LOW, "Records that a poll returns.");
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Topic of the changes.")
+            .define("poll.us", ConfigDef.Type.LONG, 500_000, ConfigDef.Importance.LOW, "Duration of a poll in microseconds.")
+            .define("batch.size", ConfigDef.Type.INT, 1, ConfigDef.Importance.LOW, "Number of records per poll.");
     }
 
-    /** Returns a batch per poll. The offset contains the numbers of polls and of offset flushes. */
+    /** Returns one batch per poll. The offset contains the number of polls and the number of offset flushes. */
     public static final class Batches extends SourceTask {
         private static final Schema KEY = SchemaBuilder.struct().field("id", Schema.INT64_SCHEMA).build();
         private static final Schema ROW = SchemaBuilder.struct().optional()

@@ -56,9 +56,9 @@ public final class ClientSource extends SourceConnector {
     @Override
     public ConfigDef config() {
         return new ConfigDef()
-            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where records go.")
-            .define("history", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "A topic of the task's own.")
-            .define("bootstrap", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the broker listens.");
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Topic of the records.")
+            .define("history", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Private topic of the task.")
+            .define("bootstrap", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Address of the broker.");
     }
 
     /** The interface of the task's MBean. */
@@ -71,12 +71,12 @@ public final class ClientSource extends SourceConnector {
     public record Starts(int getStarts) implements StartsMBean {
     }
 
-    /** Counts its starts in its history, and returns one record per start: the clients' version, starts, and MBeans. */
+    /** Counts starts in the history topic. Returns one record per start: client version, number of starts and of MBeans. */
     public static final class Telling extends SourceTask {
         private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         private Map<String, String> config;
         private ObjectName bean;
-        private boolean told;
+        private boolean hasReturned;
         private long starts;
 
         @Override
@@ -87,7 +87,7 @@ public final class ClientSource extends SourceConnector {
         @Override
         public void start(Map<String, String> props) {
             config = props;
-            told = false;
+            hasReturned = false;
             try {
                 starts = count();
                 bean = new ObjectName("kraal.testing:type=ClientSource");
@@ -97,7 +97,7 @@ public final class ClientSource extends SourceConnector {
             }
         }
 
-        /** Writes to the history, and returns its number of records. */
+        /** Writes a record to the history topic, and returns the number of records in the topic. */
         private long count() throws Exception {
             Map<String, Object> clients = Map.of(
                 "bootstrap.servers", config.get("bootstrap"),
@@ -114,8 +114,8 @@ public final class ClientSource extends SourceConnector {
                 consumer.seekToBeginning(Set.of(history));
                 long read = 0;
                 while (consumer.position(history) < end) {
-                    for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(100))) {
-                        read += each.value().equals("déjà") ? 1 : 0;
+                    for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
+                        read += record.value().equals("déjà") ? 1 : 0;
                     }
                 }
                 return read;
@@ -125,10 +125,10 @@ public final class ClientSource extends SourceConnector {
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
             Thread.sleep(100);
-            if (told) {
+            if (hasReturned) {
                 return null;
             }
-            told = true;
+            hasReturned = true;
             String text = AppInfoParser.getVersion() + " " + starts + " " + server.queryNames(bean, null).size();
             return List.of(new SourceRecord(
                 Map.of("id", "0"), Map.of("starts", starts), config.get("topic"), Schema.STRING_SCHEMA, text));

@@ -10,34 +10,34 @@ import org.apache.kafka.connect.errors.RetriableException;
 
 /** Faults of a plugin, configured by fault and method. */
 final class Faults {
-    private static final String WHAT = "fault";
-    private static final String WHERE = "fault.at";
+    private static final String FAULT_KEY = "fault";
+    private static final String METHOD_KEY = "fault.at";
 
     private Faults() {
     }
 
     /** Adds the keys {@code fault} and {@code fault.at} of a plugin with these methods. */
     static ConfigDef define(ConfigDef keys, String... methods) {
-        String[] places = new String[methods.length + 1];
-        places[0] = "";
-        System.arraycopy(methods, 0, places, 1, methods.length);
+        String[] allowedMethods = new String[methods.length + 1];
+        allowedMethods[0] = "";
+        System.arraycopy(methods, 0, allowedMethods, 1, methods.length);
         return keys
             .define(
-                WHAT, ConfigDef.Type.STRING, "",
+                FAULT_KEY, ConfigDef.Type.STRING, "",
                 ConfigDef.ValidString.in(
                     "", "throw", "retriable", "error", "exit", "memory", "exhaust", "block", "thread", "tasks"),
-                ConfigDef.Importance.LOW, "What goes wrong.")
+                ConfigDef.Importance.LOW, "The fault.")
             .define(
-                WHERE, ConfigDef.Type.STRING, "", ConfigDef.ValidString.in(places), ConfigDef.Importance.LOW,
-                "The method in which it goes wrong.");
+                METHOD_KEY, ConfigDef.Type.STRING, "", ConfigDef.ValidString.in(allowedMethods), ConfigDef.Importance.LOW,
+                "The method in which the fault occurs.");
     }
 
     /** Executes the fault configured for {@code method}, if any. */
     static void at(String method, Map<String, ?> config) {
-        if (config == null || !method.equals(config.get(WHERE))) {
+        if (config == null || !method.equals(config.get(METHOD_KEY))) {
             return;
         }
-        switch (String.valueOf(config.get(WHAT))) {
+        switch (String.valueOf(config.get(FAULT_KEY))) {
             case "throw" -> throw new ConnectException(method + " fails");
             case "retriable" -> throw new RetriableException(method + " fails for now");
             case "error" -> throw new NoClassDefFoundError(method);
@@ -58,9 +58,9 @@ final class Faults {
 
     /** Allocates memory until the heap is exhausted. */
     private static void exhaust() {
-        List<byte[]> taken = new ArrayList<>();
+        List<byte[]> blocks = new ArrayList<>();
         while (true) {
-            taken.add(new byte[1 << 20]);
+            blocks.add(new byte[1 << 20]);
         }
     }
 

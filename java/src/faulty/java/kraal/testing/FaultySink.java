@@ -45,16 +45,16 @@ public final class FaultySink extends SinkConnector {
 
     @Override
     public void stop() {
-        // nothing is open
+        // no resources
     }
 
     @Override
     public ConfigDef config() {
         ConfigDef keys = new ConfigDef()
-            .define("file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "The file; by default none.")
+            .define("file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "Path of the file. Default: no file.")
             .define(
                 "commit.behind", ConfigDef.Type.LONG, 0, ConfigDef.Importance.LOW,
-                "How many records of each partition are not committed; -1: nothing is committed.");
+                "Number of records per partition to leave uncommitted; -1: commit no offsets.");
         return Faults.define(
             keys, "task.initialize", "task.start", "task.open", "task.put", "task.preCommit", "task.flush",
             "task.close", "task.stop");
@@ -70,9 +70,9 @@ public final class FaultySink extends SinkConnector {
         }
 
         @Override
-        public void initialize(SinkTaskContext given) {
-            super.initialize(given);
-            Faults.at("task.initialize", given.configs());
+        public void initialize(SinkTaskContext taskContext) {
+            super.initialize(taskContext);
+            Faults.at("task.initialize", taskContext.configs());
         }
 
         @Override
@@ -110,12 +110,12 @@ public final class FaultySink extends SinkConnector {
             Faults.at("task.preCommit", config);
             super.preCommit(offsets);
             long behind = Long.parseLong(config.getOrDefault("commit.behind", "0"));
-            Map<TopicPartition, OffsetAndMetadata> chosen = new HashMap<>();
+            Map<TopicPartition, OffsetAndMetadata> offsetsToCommit = new HashMap<>();
             if (behind >= 0) {
-                offsets.forEach((place, offset) -> chosen.put(
-                    place, new OffsetAndMetadata(Math.max(0, offset.offset() - behind))));
+                offsets.forEach((partition, offset) -> offsetsToCommit.put(
+                    partition, new OffsetAndMetadata(Math.max(0, offset.offset() - behind))));
             }
-            return chosen;
+            return offsetsToCommit;
         }
 
         @Override

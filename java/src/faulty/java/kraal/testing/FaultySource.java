@@ -65,10 +65,10 @@ public final class FaultySource extends SourceConnector {
         }
     }
 
-    private int tasks(int most) {
+    private int tasks(int maxTasks) {
         String file = config.getOrDefault("tasks.file", "");
         try {
-            return file.isEmpty() ? most : Math.min(most, Integer.parseInt(Files.readString(Path.of(file))));
+            return file.isEmpty() ? maxTasks : Math.min(maxTasks, Integer.parseInt(Files.readString(Path.of(file))));
         } catch (IOException e) {
             throw new ConnectException(e);
         }
@@ -83,14 +83,14 @@ public final class FaultySource extends SourceConnector {
     @Override
     public List<Map<String, String>> taskConfigs(int maxTasks) {
         Faults.at("connector.taskConfigs", config);
-        List<Map<String, String>> all = new ArrayList<>();
-        int wanted = "tasks".equals(config.get("fault")) ? maxTasks + 1 : tasks(maxTasks);
-        for (int task = 0; task < wanted; task++) {
-            Map<String, String> own = new HashMap<>(config);
-            own.put("id", "" + task);
-            all.add(own);
+        List<Map<String, String>> configs = new ArrayList<>();
+        int taskCount = "tasks".equals(config.get("fault")) ? maxTasks + 1 : tasks(maxTasks);
+        for (int task = 0; task < taskCount; task++) {
+            Map<String, String> taskConfig = new HashMap<>(config);
+            taskConfig.put("id", "" + task);
+            configs.add(taskConfig);
         }
-        return all;
+        return configs;
     }
 
     @Override
@@ -101,19 +101,19 @@ public final class FaultySource extends SourceConnector {
     }
 
     @Override
-    public Config validate(Map<String, String> given) {
-        Faults.at("connector.validate", given);
-        return super.validate(given);
+    public Config validate(Map<String, String> props) {
+        Faults.at("connector.validate", props);
+        return super.validate(props);
     }
 
     @Override
     public ConfigDef config() {
         ConfigDef keys = new ConfigDef()
-            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the numbers go.")
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Topic of the numbers.")
             .define(
                 "tasks.file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW,
-                "A file with the number of tasks, which may change; by default there are as many as possible.")
-            .define("pause.ms", ConfigDef.Type.LONG, 10, ConfigDef.Importance.LOW, "Time from a poll to the next.");
+                "Path of a file with the number of tasks, which may change. Default: `tasks.max` tasks.")
+            .define("pause.ms", ConfigDef.Type.LONG, 10, ConfigDef.Importance.LOW, "Delay before each poll in milliseconds.");
         return Faults.define(
             keys, "connector.start", "connector.taskClass", "connector.taskConfigs", "connector.stop",
             "connector.validate", "connector.exactlyOnceSupport", "connector.canDefineTransactionBoundaries",
@@ -159,9 +159,9 @@ public final class FaultySource extends SourceConnector {
         }
 
         @Override
-        public void initialize(SourceTaskContext given) {
-            super.initialize(given);
-            Faults.at("task.initialize", given.configs());
+        public void initialize(SourceTaskContext taskContext) {
+            super.initialize(taskContext);
+            Faults.at("task.initialize", taskContext.configs());
         }
 
         @Override

@@ -42,15 +42,15 @@ public final class Monitored {
         }
 
         public void configure(Map<String, ?> configs) {
-            // nothing can be set
+            // no settings
         }
 
         public void configure(Map<String, ?> configs, boolean isKey) {
-            // nothing can be set
+            // no settings
         }
 
         public void close() {
-            // nothing is open
+            // no resources
         }
     }
 

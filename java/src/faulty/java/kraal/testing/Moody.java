@@ -10,11 +10,11 @@ import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Counts records, and acts on a value: bad, drop, later, block, deep, nowhere; otherwise prefixes it with the count. */
+/** Adds a prefix and a count to values. Values that start with bad, drop, later, block, deep or nowhere cause faults. */
 public final class Moody<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     private String prefix;
     private long count;
-    private boolean tried;
+    private boolean hasFailed;
 
     @Override
     public String version() {
@@ -24,7 +24,7 @@ public final class Moody<R extends ConnectRecord<R>> implements Transformation<R
     @Override
     public ConfigDef config() {
         return new ConfigDef()
-            .define("prefix", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "What values start with.");
+            .define("prefix", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Prefix of the values.");
     }
 
     @Override
@@ -38,8 +38,8 @@ public final class Moody<R extends ConnectRecord<R>> implements Transformation<R
         if (value.startsWith("bad")) {
             throw new DataException(value);
         }
-        if (value.startsWith("later") && !tried) {
-            tried = true;
+        if (value.startsWith("later") && !hasFailed) {
+            hasFailed = true;
             throw new RetriableException(value);
         }
         if (value.startsWith("block")) {
@@ -52,11 +52,11 @@ public final class Moody<R extends ConnectRecord<R>> implements Transformation<R
         if (value.startsWith("drop")) {
             return null;
         }
-        R made = record.newRecord(
+        R result = record.newRecord(
             value.startsWith("nowhere") ? null : record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(),
             prefix + count + ":" + value, record.timestamp());
-        made.headers().addLong("count", count);
-        return made;
+        result.headers().addLong("count", count);
+        return result;
     }
 
     private static void block() {
@@ -69,6 +69,6 @@ public final class Moody<R extends ConnectRecord<R>> implements Transformation<R
 
     @Override
     public void close() {
-        // nothing is open
+        // no resources
     }
 }

@@ -71,13 +71,13 @@ public final class RecordingSink extends SinkConnector {
             .define("file", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "The file that calls are appended to.")
             .define(
                 "actions", ConfigDef.Type.LIST, List.of(), ConfigDef.Importance.LOW,
-                "What the task does: a place (`open`, or a record as topic-partition:offset), a blank, a verb, and "
-                    + "perhaps a blank and its argument. `commit`, `timeout MS`, `rewind RECORD` (once), "
+                "Actions of the task, each as `TRIGGER VERB [ARGUMENT]`. The trigger is `open`, or a record as "
+                    + "topic-partition:offset. The verbs are `commit`, `timeout MS`, `rewind RECORD` (once), "
                     + "`pause PARTITION`, `resume PARTITION`, `retry TIMES` and `fail`.");
     }
 
-    private static synchronized void append(Map<String, String> config, String method, Stream<String> given) {
-        String line = Stream.concat(Stream.of(method), given.sorted()).reduce((a, b) -> a + " " + b).orElseThrow();
+    private static synchronized void append(Map<String, String> config, String method, Stream<String> arguments) {
+        String line = Stream.concat(Stream.of(method), arguments.sorted()).reduce((a, b) -> a + " " + b).orElseThrow();
         try {
             Files.write(
                 Path.of(config.get("file")), List.of(line), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
@@ -86,7 +86,7 @@ public final class RecordingSink extends SinkConnector {
         }
     }
 
-    /** Appends the calls of its methods to the file. */
+    /** Appends each call of its methods to the file. */
     public static final class Recorder extends SinkTask {
         private Map<String, String> config;
         private final Set<String> rewound = new HashSet<>();
@@ -98,9 +98,9 @@ public final class RecordingSink extends SinkConnector {
         }
 
         @Override
-        public void initialize(SinkTaskContext given) {
-            super.initialize(given);
-            config = given.configs();
+        public void initialize(SinkTaskContext taskContext) {
+            super.initialize(taskContext);
+            config = taskContext.configs();
             append(config, "initialize", Stream.empty());
         }
 
@@ -117,17 +117,17 @@ public final class RecordingSink extends SinkConnector {
 
         @Override
         public void put(Collection<SinkRecord> records) {
-            List<String> places = records.stream()
-                .map(each -> each.originalTopic() + "-" + each.originalKafkaPartition() + ":" + each.originalKafkaOffset())
+            List<String> positions = records.stream()
+                .map(record -> record.originalTopic() + "-" + record.originalKafkaPartition() + ":" + record.originalKafkaOffset())
                 .toList();
-            append(config, "put", places.stream());
-            places.forEach(this::act);
+            append(config, "put", positions.stream());
+            positions.forEach(this::act);
         }
 
-        private void act(String place) {
+        private void act(String trigger) {
             for (String action : config.getOrDefault("actions", "").split(",")) {
                 String[] words = action.split(" ");
-                if (words[0].equals(place)) {
+                if (words[0].equals(trigger)) {
                     act(words[1], words.length > 2 ? words[2] : "");
                 }
             }
@@ -178,16 +178,16 @@ public final class RecordingSink extends SinkConnector {
 
         @Override
         public Map<TopicPartition, OffsetAndMetadata> preCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
-            append(config, "preCommit", places(offsets));
+            append(config, "preCommit", format(offsets));
             return super.preCommit(offsets);
         }
 
         @Override
         public void flush(Map<TopicPartition, OffsetAndMetadata> offsets) {
-            append(config, "flush", places(offsets));
+            append(config, "flush", format(offsets));
         }
 
-        private static Stream<String> places(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        private static Stream<String> format(Map<TopicPartition, OffsetAndMetadata> offsets) {
             return offsets.entrySet().stream().map(each -> each.getKey() + ":" + each.getValue().offset());
         }
 

@@ -14,8 +14,8 @@ import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 
 /**
- * Reads keys of the properties file at {@code path}, whose key {@code ttl.ms} is the TTL of the values. Its
- * parameter {@code closed} names a file that gets a line when the provider is closed.
+ * Reads keys of the properties file at {@code path}. The key {@code ttl.ms} of the file is the TTL of the values.
+ * The provider's parameter {@code closed} names a file to which a line is appended when the provider is closed.
  */
 public final class RotatingConfigProvider implements ConfigProvider {
     private Map<String, ?> params = Map.of();

@@ -11,7 +11,7 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.storage.Converter;
 
-/** A converter that writes values in upper case and adds a header; rejects values with a {@code ?}. */
+/** A converter that writes values in upper case and adds a header. Rejects values that contain {@code ?}. */
 public final class Shouting implements Converter, Versioned {
     @Override
     public String version() {
@@ -25,7 +25,7 @@ public final class Shouting implements Converter, Versioned {
 
     @Override
     public void configure(Map<String, ?> configs, boolean isKey) {
-        // has no keys
+        // no settings
     }
 
     @Override

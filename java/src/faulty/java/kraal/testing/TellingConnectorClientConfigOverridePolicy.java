@@ -35,11 +35,11 @@ public final class TellingConnectorClientConfigOverridePolicy implements Connect
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // nothing can be set
+        // no settings
     }
 
     @Override
     public void close() {
-        // nothing is open
+        // no resources
     }
 }

@@ -8,21 +8,21 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * The lag of a sink's consumer according to its latest fetches, computed without requests.
  *
- * @param records the offsets between positions and high watermarks, regardless of open transactions
+ * @param records the number of offsets between positions and high watermarks, regardless of open transactions
  * @param partitions the number of assigned partitions
  * @param paused the number of paused partitions
  */
 record Backlog(long records, int partitions, int paused) {
-    /** Thread-safe: the consumer changes the state under the same lock. */
+    /** Computes the backlog of a consumer. Thread-safe: the consumer changes the state under the same lock. */
     static Backlog of(SubscriptionState state) {
         synchronized (state) {
             long records = 0;
             int partitions = 0;
             int paused = 0;
-            for (TopicPartition each : state.assignedPartitions()) {
+            for (TopicPartition partition : state.assignedPartitions()) {
                 partitions++;
-                paused += state.isPaused(each) ? 1 : 0;
-                Long lag = state.partitionLag(each, IsolationLevel.READ_UNCOMMITTED); // null until both are known
+                paused += state.isPaused(partition) ? 1 : 0;
+                Long lag = state.partitionLag(partition, IsolationLevel.READ_UNCOMMITTED); // null if position or high watermark is unknown
                 records += lag == null ? 0 : Math.max(0, lag);
             }
             return new Backlog(records, partitions, paused);

@@ -42,14 +42,14 @@ final class Catalog {
         this.plugins = plugins;
     }
 
-    /** Describes every plugin that is not one of Kafka's own on the class path; see {@code catalog.py} for the shape. */
+    /** Describes every plugin except Kafka's own on the class path; see {@code catalog.py} for the format. */
     List<Map<String, Object>> describe() {
-        List<Map<String, Object>> described = new ArrayList<>();
-        all().forEach(plugin -> described.add(describe(plugin)));
-        return described;
+        List<Map<String, Object>> descriptions = new ArrayList<>();
+        all().forEach(plugin -> descriptions.add(describe(plugin)));
+        return descriptions;
     }
 
-    /** Returns all plugins except Kafka's own: those on the class path, and copies of its providers and policies. */
+    /** Returns all plugins except those on the class path, and except copies of Kafka's own providers and policies. */
     private List<PluginDesc<?>> all() {
         List<Collection<? extends PluginDesc<?>>> kinds = List.of(
             plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
@@ -68,36 +68,37 @@ final class Catalog {
 
     /** Returns the config providers and override policies, except those on the class path, which Kraal implements. */
     private List<PluginDesc<?>> services() {
-        List<PluginDesc<?>> found = new ArrayList<>(plugins.configProviders());
-        found.addAll(plugins.connectorClientConfigPolicies());
-        Set<String> own = new HashSet<>();
-        found.stream().filter(each -> CLASS_PATH.equals(each.location())).forEach(each -> own.add(each.className()));
-        found.removeIf(each -> own.contains(each.className()));
-        return found;
+        List<PluginDesc<?>> services = new ArrayList<>(plugins.configProviders());
+        services.addAll(plugins.connectorClientConfigPolicies());
+        Set<String> onClassPath = new HashSet<>();
+        services.stream().filter(plugin -> CLASS_PATH.equals(plugin.location()))
+            .forEach(plugin -> onClassPath.add(plugin.className()));
+        services.removeIf(plugin -> onClassPath.contains(plugin.className()));
+        return services;
     }
 
     private Map<String, Object> describe(PluginDesc<?> plugin) {
-        Map<String, Object> found = new LinkedHashMap<>();
-        found.put("class", plugin.className());
-        found.put("kind", plugin.typeName());
-        found.put("version", plugin.version());
-        found.put("location", plugin.location());
-        FutureTask<Map<String, Object>> more = new FutureTask<>(() -> keysAndTask(plugin));
-        Thread thread = new Thread(more, "describe-" + plugin.className());
+        Map<String, Object> description = new LinkedHashMap<>();
+        description.put("class", plugin.className());
+        description.put("kind", plugin.typeName());
+        description.put("version", plugin.version());
+        description.put("location", plugin.location());
+        FutureTask<Map<String, Object>> details = new FutureTask<>(() -> keysAndTask(plugin));
+        Thread thread = new Thread(details, "describe-" + plugin.className());
         thread.setDaemon(true); // the thread is abandoned if the plugin does not return
         thread.start();
         try {
-            found.putAll(more.get(DESCRIPTION_S, TimeUnit.SECONDS));
+            description.putAll(details.get(DESCRIPTION_S, TimeUnit.SECONDS));
         } catch (Exception e) {
             Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
             LOG.warn("The plugin {} cannot be described; it is listed without config keys", plugin.className(), cause);
-            found.put("keys", List.of());
-            found.put("error", e instanceof TimeoutException
+            description.put("keys", List.of());
+            description.put("error", e instanceof TimeoutException
                 ? "it has not returned its config keys within " + DESCRIPTION_S + " s"
                 : String.valueOf(cause));
-            found.put("lasts", cause instanceof LinkageError); // a missing class is a permanent error
+            description.put("lasts", cause instanceof LinkageError); // a missing class is a permanent error
         }
-        return found;
+        return description;
     }
 
     private Map<String, Object> keysAndTask(PluginDesc<?> plugin) throws Exception {
@@ -108,10 +109,10 @@ final class Catalog {
             return found;
         }
         try (LoaderSwap swap = plugins.withClassLoader(plugin.loader())) {
-            Object made = plugin.pluginClass().getDeclaredConstructor().newInstance();
-            ConfigDef keys = (ConfigDef) made.getClass().getMethod("config").invoke(made);
+            Object instance = plugin.pluginClass().getDeclaredConstructor().newInstance();
+            ConfigDef keys = (ConfigDef) instance.getClass().getMethod("config").invoke(instance);
             found.put("keys", keys == null ? List.of() : keys(keys));
-            if (made instanceof Connector connector) {
+            if (instance instanceof Connector connector) {
                 found.put("task_class", connector.taskClass().getName());
             }
         } catch (NoSuchMethodException e) {
@@ -157,9 +158,9 @@ final class Catalog {
     /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     String transactionBoundaries(String className, String version, Map<String, String> config) throws Exception {
         return with(className, version, connector -> {
-            ConnectorTransactionBoundaries can =
+            ConnectorTransactionBoundaries boundaries =
                 ((SourceConnector) connector).canDefineTransactionBoundaries(config);
-            return can == null ? null : can.name();
+            return boundaries == null ? null : boundaries.name();
         });
     }
 
@@ -178,10 +179,10 @@ final class Catalog {
         throws Exception {
         Map<TopicPartition, Long> offsets = new LinkedHashMap<>();
         for (List<Map<String, Object>> pair : pairs) {
-            Map<String, Object> place = pair.get(0);
-            int partition = ((Number) place.get("partition")).intValue();
+            Map<String, Object> partitionKey = pair.get(0);
+            int partition = ((Number) partitionKey.get("partition")).intValue();
             offsets.put(
-                new TopicPartition((String) place.get("topic"), partition),
+                new TopicPartition((String) partitionKey.get("topic"), partition),
                 pair.get(1) == null ? null : (Long) pair.get(1).get("offset"));
         }
         return with(className, version, connector -> ((SinkConnector) connector).alterOffsets(config, offsets));

@@ -29,24 +29,24 @@ final class ClientOverrides {
 
     /**
      * Validates the settings of one client of a connector; returns {@code ConfigValueInfo} objects. The keys of
-     * {@code about} are {@code name}, {@code type} ({@code source} or {@code sink}), {@code class}, {@code version}
+     * {@code request} are {@code name}, {@code type} ({@code source} or {@code sink}), {@code class}, {@code version}
      * and {@code client}. A Python connector has no class; the policy receives the interface of its type.
      */
     static List<Object> validate(
-        Plugins plugins, ConnectorClientConfigOverridePolicy policy, Map<String, String> about,
+        Plugins plugins, ConnectorClientConfigOverridePolicy policy, Map<String, String> request,
         Map<String, String> overrides) throws Exception {
-        ConnectorType type = ConnectorType.valueOf(about.get("type").toUpperCase(Locale.ROOT));
-        ClientType client = ClientType.valueOf(about.get("client").toUpperCase(Locale.ROOT));
-        String className = about.get("class");
+        ConnectorType type = ConnectorType.valueOf(request.get("type").toUpperCase(Locale.ROOT));
+        ClientType client = ClientType.valueOf(request.get("client").toUpperCase(Locale.ROOT));
+        String className = request.get("class");
         if (className == null) {
-            Class<? extends Connector> any =
+            Class<? extends Connector> connectorInterface =
                 type == ConnectorType.SOURCE ? SourceConnector.class : SinkConnector.class;
-            return validate(policy, about.get("name"), type, any, client, overrides);
+            return validate(policy, request.get("name"), type, connectorInterface, client, overrides);
         }
-        var range = PluginUtils.connectorVersionRequirement(about.get("version"));
+        var range = PluginUtils.connectorVersionRequirement(request.get("version"));
         try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(className, range))) {
             return validate(
-                policy, about.get("name"), type, plugins.connectorClass(className, range), client, overrides);
+                policy, request.get("name"), type, plugins.connectorClass(className, range), client, overrides);
         }
     }
 
@@ -57,10 +57,10 @@ final class ClientOverrides {
         Map<String, Object> typed = new HashMap<>();
         overrides.forEach((key, text) -> typed.put(
             key, keys.containsKey(key) ? ConfigDef.parseType(key, text, keys.get(key).type) : text));
-        List<ConfigValue> said =
+        List<ConfigValue> results =
             policy.validate(new ConnectorClientConfigRequest(name, type, connector, typed, client));
         List<Object> values = new ArrayList<>();
-        for (ConfigValue value : said == null ? List.<ConfigValue>of() : said) {
+        for (ConfigValue value : results == null ? List.<ConfigValue>of() : results) {
             Map<String, ConfigDef.ConfigKey> key = new HashMap<>(keys);
             key.keySet().retainAll(List.of(value.name()));
             AbstractHerder.generateResult("", key, List.of(value), List.of())

@@ -15,11 +15,11 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 /**
  * The config providers in {@code plugin.path} that a worker uses. Thread-safe.
  *
- * <p>Each is created and configured at its first use, also in a process that replaces an exited one.
+ * <p>Each provider is created and configured at its first use, including in a process that replaces an exited one.
  */
 final class ConfigProviders {
     private static final String PREFIX = "provider";
-    private final Map<Long, ConfigProvider> made = new ConcurrentHashMap<>();
+    private final Map<Long, ConfigProvider> providers = new ConcurrentHashMap<>();
     private final Plugins plugins;
 
     ConfigProviders(Plugins plugins) {
@@ -32,33 +32,33 @@ final class ConfigProviders {
      */
     Map<String, Object> values(
         long number, String className, Map<String, String> params, String path, Set<String> keys) {
-        ConfigProvider provider = made.computeIfAbsent(number, absent -> configured(className, params));
+        ConfigProvider provider = providers.computeIfAbsent(number, absent -> configured(className, params));
         try (LoaderSwap swap = plugins.withClassLoader(provider.getClass().getClassLoader())) {
-            ConfigData found = provider.get(path, keys);
+            ConfigData configData = provider.get(path, keys);
             Map<String, String> data = new HashMap<>();
             for (String key : keys) {
-                if (found.data().get(key) != null) {
-                    data.put(key, found.data().get(key));
+                if (configData.data().get(key) != null) {
+                    data.put(key, configData.data().get(key));
                 }
             }
-            Map<String, Object> answer = new HashMap<>();
-            answer.put("data", data);
-            answer.put("ttl", found.ttl());
-            return answer;
+            Map<String, Object> result = new HashMap<>();
+            result.put("data", data);
+            result.put("ttl", configData.ttl());
+            return result;
         }
     }
 
     private ConfigProvider configured(String className, Map<String, String> params) {
-        Map<String, String> given = new HashMap<>();
-        given.put(PREFIX + ".class", className);
-        params.forEach((key, text) -> given.put(PREFIX + ".param." + key, text));
+        Map<String, String> settings = new HashMap<>();
+        settings.put(PREFIX + ".class", className);
+        params.forEach((key, text) -> settings.put(PREFIX + ".param." + key, text));
         return plugins.newConfigProvider(
-            new AbstractConfig(new ConfigDef(), given, false), PREFIX, Plugins.ClassLoaderUsage.PLUGINS);
+            new AbstractConfig(new ConfigDef(), settings, false), PREFIX, Plugins.ClassLoaderUsage.PLUGINS);
     }
 
     /** Closes all providers, logging their errors. */
     void close() {
-        made.values().forEach(provider -> {
+        providers.values().forEach(provider -> {
             try (LoaderSwap swap = plugins.withClassLoader(provider.getClass().getClassLoader())) {
                 Utils.closeQuietly(provider, "config provider " + provider.getClass().getName());
             }

@@ -28,16 +28,16 @@ import org.apache.kafka.connect.json.JsonConverterConfig;
 import org.apache.kafka.connect.storage.Converter;
 
 /**
- * A converter with the same output as Kafka's {@link JsonConverter} in less than half the time.
+ * A converter that produces the same output as Kafka's {@link JsonConverter} in less than half the time.
  *
  * <p>Kafka's class builds a tree of nodes for each record, including its schema, and then serializes the tree. This
  * class serializes the value directly, after the cached text of the schema. Records that it does not support are
  * delegated to Kafka's converter, which also reports errors. Not thread-safe: a converter belongs to one task.
  */
 final class DirectJsonConverter implements Converter {
-    private static final int LEAST_SIZE = 512;
+    private static final int MIN_BUFFER_SIZE = 512;
 
-    private final JsonConverter kafkas;
+    private final JsonConverter delegate;
     private final JsonConverterConfig config;
     private final ObjectMapper mapper = new ObjectMapper();
     private final JsonFactory factory = mapper.getFactory();
@@ -46,17 +46,17 @@ final class DirectJsonConverter implements Converter {
     private byte[] lastPrefix;
     private int lastSize;
 
-    /** Replaces a configured converter of Kafka. */
-    DirectJsonConverter(JsonConverter kafkas) throws ReflectiveOperationException {
-        this.kafkas = kafkas;
+    /** Creates a replacement for a configured converter of Kafka. */
+    DirectJsonConverter(JsonConverter delegate) throws ReflectiveOperationException {
+        this.delegate = delegate;
         Field field = JsonConverter.class.getDeclaredField("config");
         field.setAccessible(true);
-        config = (JsonConverterConfig) field.get(kafkas);
-        int most = config.schemaCacheSize();
+        config = (JsonConverterConfig) field.get(delegate);
+        int maxSchemas = config.schemaCacheSize();
         prefixes = new LinkedHashMap<>(16, 0.75f, true) {
             @Override
             protected boolean removeEldestEntry(Map.Entry<Schema, byte[]> eldest) {
-                return size() > most;
+                return size() > maxSchemas;
             }
         };
     }
@@ -68,17 +68,17 @@ final class DirectJsonConverter implements Converter {
 
     @Override
     public ConfigDef config() {
-        return kafkas.config();
+        return delegate.config();
     }
 
     @Override
     public SchemaAndValue toConnectData(String topic, byte[] value) {
-        return kafkas.toConnectData(topic, value);
+        return delegate.toConnectData(topic, value);
     }
 
     @Override
     public void close() throws IOException {
-        kafkas.close();
+        delegate.close();
     }
 
     @Override
@@ -90,11 +90,11 @@ final class DirectJsonConverter implements Converter {
                 // delegate to Kafka's converter, which also throws the errors that a Java worker reports
             }
         }
-        return kafkas.fromConnectData(topic, schema, value);
+        return delegate.fromConnectData(topic, schema, value);
     }
 
     private byte[] text(Schema schema, Object value) throws IOException, Unwritable {
-        ByteArrayOutputStream out = new ByteArrayOutputStream(Math.max(LEAST_SIZE, lastSize + lastSize / 4));
+        ByteArrayOutputStream out = new ByteArrayOutputStream(Math.max(MIN_BUFFER_SIZE, lastSize + lastSize / 4));
         if (config.schemasEnabled()) {
             out.writeBytes(prefix(schema));
         }
@@ -118,7 +118,7 @@ final class DirectJsonConverter implements Converter {
         }
         byte[] prefix = prefixes.get(schema);
         if (prefix == null) {
-            String text = mapper.writeValueAsString(schema == null ? null : kafkas.asJsonSchema(schema));
+            String text = mapper.writeValueAsString(schema == null ? null : delegate.asJsonSchema(schema));
             prefix = ("{\"schema\":" + text + ",\"payload\":").getBytes(StandardCharsets.UTF_8);
             prefixes.put(schema, prefix);
         }
@@ -191,27 +191,27 @@ final class DirectJsonConverter implements Converter {
     }
 
     private void writeArray(JsonGenerator json, Schema schema, Collection<?> values) throws IOException, Unwritable {
-        Schema ofValues = schema == null ? null : schema.valueSchema();
+        Schema valueSchema = schema == null ? null : schema.valueSchema();
         json.writeStartArray();
-        for (Object each : values) {
-            write(json, ofValues, each);
+        for (Object value : values) {
+            write(json, valueSchema, value);
         }
         json.writeEndArray();
     }
 
     private void writeMap(JsonGenerator json, Schema schema, Map<?, ?> values) throws IOException, Unwritable {
-        Schema ofKeys = schema == null ? null : schema.keySchema();
-        Schema ofValues = schema == null ? null : schema.valueSchema();
-        if (ofKeys != null && (ofKeys.type() != Schema.Type.STRING || ofKeys.name() != null)) {
+        Schema keySchema = schema == null ? null : schema.keySchema();
+        Schema valueSchema = schema == null ? null : schema.valueSchema();
+        if (keySchema != null && (keySchema.type() != Schema.Type.STRING || keySchema.name() != null)) {
             throw new Unwritable();
         }
         json.writeStartObject();
-        for (Map.Entry<?, ?> each : values.entrySet()) {
-            if (!(each.getKey() instanceof String name)) {
+        for (Map.Entry<?, ?> entry : values.entrySet()) {
+            if (!(entry.getKey() instanceof String name)) {
                 throw new Unwritable();
             }
             json.writeFieldName(name);
-            write(json, ofValues, each.getValue());
+            write(json, valueSchema, entry.getValue());
         }
         json.writeEndObject();
     }

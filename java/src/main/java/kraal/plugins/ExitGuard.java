@@ -21,7 +21,7 @@ import javassist.bytecode.ConstPool;
 public final class ExitGuard {
     private static final String RUNTIME = "java/lang/Runtime";
     /** Whether the process may exit. */
-    static volatile boolean ending;
+    static volatile boolean mayExit;
 
     private ExitGuard() {
     }
@@ -38,13 +38,13 @@ public final class ExitGuard {
         }
         if (transformer.failure != null) {
             System.out.println("WARN|" + ExitGuard.class.getName() + "||System.exit in a plugin would end all plugins of"
-                + " this worker, because this Java cannot be guarded: " + transformer.failure);
+                + " this worker, because ExitGuard cannot be installed: " + transformer.failure);
         }
     }
 
     /** Throws SecurityException unless the process may exit. Public because the transformed {@link Runtime} calls it. */
     public static void check(int status) {
-        if (!ending) {
+        if (!mayExit) {
             throw new SecurityException(
                 "The plugin called System.exit(" + status + "), which would have ended all plugins of this worker");
         }
@@ -52,7 +52,7 @@ public final class ExitGuard {
 
     /** Halts the process. */
     static void end() {
-        ending = true;
+        mayExit = true;
         Runtime.getRuntime().halt(0);
     }
 
@@ -66,24 +66,24 @@ public final class ExitGuard {
                 return null;
             }
             try {
-                ClassFile changed = new ClassFile(new DataInputStream(new ByteArrayInputStream(classFile)));
-                Bytecode check = checked(changed.getConstPool());
+                ClassFile runtime = new ClassFile(new DataInputStream(new ByteArrayInputStream(classFile)));
+                Bytecode check = makeCheck(runtime.getConstPool());
                 for (String method : new String[] {"exit", "halt"}) {
-                    CodeAttribute code = changed.getMethod(method).getCodeAttribute();
+                    CodeAttribute code = runtime.getMethod(method).getCodeAttribute();
                     code.iterator().insert(check.get());
                     code.setMaxStack(code.getMaxStack() + check.getMaxStack());
                 }
                 ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-                changed.write(new DataOutputStream(bytes));
+                runtime.write(new DataOutputStream(bytes));
                 return bytes.toByteArray();
             } catch (Exception | LinkageError e) {
-                failure = e; // the caller would ignore it
+                failure = e; // the JVM ignores exceptions of transformers
                 return null;
             }
         }
 
         /** Returns a reflective call of {@link #check}, which JDK classes cannot see; without branches or stack map frames. */
-        private static Bytecode checked(ConstPool constants) {
+        private static Bytecode makeCheck(ConstPool constants) {
             Bytecode code = new Bytecode(constants);
             code.addInvokestatic("java.lang.invoke.MethodHandles", "publicLookup", "()Ljava/lang/invoke/MethodHandles$Lookup;");
             code.addLdc(ExitGuard.class.getName());

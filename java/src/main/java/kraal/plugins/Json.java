@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Serialization of JSON exchanged with Python. Integers are parsed as long, like in Connect's converters. */
+/** Parses and serializes JSON exchanged with Python. Integers are parsed as long, as in Connect's converters. */
 public final class Json {
     private static final ObjectMapper MAPPER =
         new ObjectMapper().configure(DeserializationFeature.USE_LONG_FOR_INTS, true);
@@ -49,7 +49,7 @@ public final class Json {
         return read(text, new TypeReference<List<List<Map<String, Object>>>>() { });
     }
 
-    /** Parses pairs of texts; the second may be null. */
+    /** Parses pairs of strings; the second string may be null. */
     static List<List<String>> textPairs(String text) {
         return read(text, new TypeReference<List<List<String>>>() { });
     }

@@ -15,7 +15,7 @@ import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.connect.runtime.ConnectMetricsRegistry;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Metrics of tasks by Kafka's worker, and of the JVM. Runs no plugin code. */
+/** Reads the metrics of tasks in Kafka's worker, and of the JVM. Runs no plugin code. */
 final class Measurements {
     private static final Set<String> TASK_GROUPS = Set.of(
         ConnectMetricsRegistry.TASK_GROUP_NAME, ConnectMetricsRegistry.SOURCE_TASK_GROUP_NAME,
@@ -35,7 +35,7 @@ final class Measurements {
     }
 
     private static Map<ConnectorTaskId, Map<String, Object>> ofTasks(
-        Metrics metrics, Predicate<ConnectorTaskId> wanted) {
+        Metrics metrics, Predicate<ConnectorTaskId> filter) {
         Map<ConnectorTaskId, Map<String, Object>> all = new HashMap<>();
         for (KafkaMetric metric : metrics.metrics().values()) {
             MetricName name = metric.metricName();
@@ -44,7 +44,7 @@ final class Measurements {
                 ConnectorTaskId id = new ConnectorTaskId(
                     tags.get(ConnectMetricsRegistry.CONNECTOR_TAG_NAME),
                     Integer.parseInt(tags.get(ConnectMetricsRegistry.TASK_TAG_NAME)));
-                if (wanted.test(id) && metric.metricValue() instanceof Number value) {
+                if (filter.test(id) && metric.metricValue() instanceof Number value) {
                     all.computeIfAbsent(id, task -> new HashMap<>()).put(name.name(), value);
                 }
             }

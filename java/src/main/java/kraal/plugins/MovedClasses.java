@@ -17,7 +17,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Lets plugins use classes by their names before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
+ * Lets plugins refer to classes by the names that they had before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
  * {@code org.apache.kafka.common.utils.internals.Exit} (KAFKA-20297).
  *
  * <p>A Java agent that replaces the old names in the constant pool of each loaded class, including descriptors,
@@ -46,7 +46,7 @@ final class MovedClasses implements ClassFileTransformer {
         try {
             instrumentation.addTransformer(new MovedClasses(moved()));
         } catch (IOException | RuntimeException e) {
-            System.out.println("Plugins that were built for a Kafka before 4.4 may lack classes, because Kafka's jar could not be read: " + e);
+            System.out.println("Plugins that were built for Kafka before 4.4 may not find classes, because Kafka's jar cannot be read: " + e);
         }
     }
 
@@ -70,14 +70,14 @@ final class MovedClasses implements ClassFileTransformer {
         return entry.startsWith(AFTER) && entry.endsWith(CLASS) && entry.indexOf('$') < 0;
     }
 
-    /** Returns null for no change, also if the class cannot be parsed, because the JVM then reports the error. */
+    /** Returns null if nothing changes, or if the class cannot be parsed, because the JVM then reports the error. */
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] classFile) {
         if (loader == null || !mayUse(classFile)) {
             return null;
         }
         try {
-            return renamed(classFile);
+            return rename(classFile);
         } catch (IOException | RuntimeException e) {
             return null;
         }
@@ -88,7 +88,7 @@ final class MovedClasses implements ClassFileTransformer {
         return text.contains(BEFORE) || text.contains(BEFORE.replace('/', '.'));
     }
 
-    private byte[] renamed(byte[] classFile) throws IOException {
+    private byte[] rename(byte[] classFile) throws IOException {
         DataInputStream input = new DataInputStream(new ByteArrayInputStream(classFile));
         ByteArrayOutputStream bytes = new ByteArrayOutputStream(classFile.length);
         DataOutputStream output = new DataOutputStream(bytes);
@@ -99,7 +99,7 @@ final class MovedClasses implements ClassFileTransformer {
             int tag = input.readUnsignedByte();
             output.writeByte(tag);
             if (tag == UTF8) {
-                output.writeUTF(renamed(input.readUTF()));
+                output.writeUTF(rename(input.readUTF()));
             } else {
                 output.write(input.readNBytes(SIZES[tag]));
             }
@@ -111,7 +111,7 @@ final class MovedClasses implements ClassFileTransformer {
         return bytes.toByteArray();
     }
 
-    private String renamed(String constant) {
+    private String rename(String constant) {
         Matcher names = NAME.matcher(constant);
         return names.replaceAll(name -> Matcher.quoteReplacement(
             moved.contains(name.group(3)) ? name.group(1) + "internals" + name.group(2) + name.group(3) : name.group()));

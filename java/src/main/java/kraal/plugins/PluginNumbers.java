@@ -25,7 +25,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The plugins' own metrics: those of KIP-877, and Debezium's MBeans. Metrics that are not numeric are omitted.
+ * The plugins' own metrics: metrics registered through KIP-877, and Debezium's MBeans. Metrics that are not numeric are omitted.
  *
  * <p>Plugin code computes them on a separate thread, so that a plugin that hangs only makes these metrics unavailable.
  */
@@ -34,82 +34,84 @@ final class PluginNumbers {
     private static final String GROUP = "plugins"; // as in PluginMetricsImpl
     private static final String DEBEZIUM = "debezium.";
     private static final String MBEANS = DEBEZIUM + "*:type=connector-metrics,*";
-    private static final Set<String> NUMBERS = Set.of(
+    private static final Set<String> NUMERIC_TYPES = Set.of(
         "long", "int", "double", "float", "boolean",
         "java.lang.Long", "java.lang.Integer", "java.lang.Double", "java.lang.Float", "java.lang.Boolean");
     private final ExecutorService thread = Executors.newSingleThreadExecutor(work -> {
-        Thread made = new Thread(work, "kraal-plugin-metrics");
-        made.setDaemon(true);
-        return made;
+        Thread reader = new Thread(work, "kraal-plugin-metrics");
+        reader.setDaemon(true);
+        return reader;
     });
-    private final int most;
-    private Future<Map<String, Object>> underWay;
-    private boolean late;
-    private boolean toldMany;
-    private volatile Object asked;
+    private final int maxValues;
+    private Future<Map<String, Object>> pending;
+    private boolean isLate;
+    private boolean hasWarned;
+    private volatile Object currentMetric;
 
-    /** The maximum number of values; further values are omitted. */
-    PluginNumbers(int most) {
-        this.most = most;
+    /** {@code maxValues} is the maximum number of values; further values are omitted. */
+    PluginNumbers(int maxValues) {
+        this.maxValues = maxValues;
     }
 
     /**
-     * Returns {@code plugins} and {@code debezium}, each by name: {@code help}, and {@code rows} of labels and value.
-     * Returns null on a timeout, and until a computation that has timed out completes.
+     * Returns a map with the keys {@code plugins} and {@code debezium}. Each value maps a metric name to its
+     * {@code help} text and its {@code rows}; a row consists of the labels and the value.
+     *
+     * <p>Returns null on a timeout, and until a computation that has timed out completes.
      */
     synchronized Map<String, Object> take(Metrics metrics, long waitMs) throws InterruptedException {
-        if (underWay == null || underWay.isDone()) {
-            underWay = thread.submit(() -> all(metrics));
-            late = false;
+        if (pending == null || pending.isDone()) {
+            pending = thread.submit(() -> all(metrics));
+            isLate = false;
         }
         try {
-            return underWay.get(late ? 0 : waitMs, TimeUnit.MILLISECONDS);
+            return pending.get(isLate ? 0 : waitMs, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
-            if (!late) {
-                late = true;
-                LOG.warn("{} has not answered in {} ms; /metrics has no metrics of plugins until it does", asked, waitMs);
+            if (!isLate) {
+                isLate = true;
+                LOG.warn("{} did not return within {} ms; /metrics omits plugin metrics until it does", currentMetric, waitMs);
             }
         } catch (ExecutionException e) {
-            LOG.warn("The metrics of plugins cannot be read", e.getCause());
+            LOG.warn("Failed to read the metrics of plugins", e.getCause());
         }
         return null;
     }
 
     private Map<String, Object> all(Metrics metrics) throws JMException {
-        Families plugins = new Families(most);
+        Families plugins = new Families(maxValues);
         for (KafkaMetric metric : metrics.metrics().values()) {
             MetricName name = metric.metricName();
             if (GROUP.equals(name.group())) {
-                asked = name;
+                currentMetric = name;
                 try {
                     plugins.add(name.name(), name.description(), name.tags(), metric.metricValue());
                 } catch (Throwable e) { // thrown by a plugin
-                    LOG.debug("The value of {} is unknown", name, e);
+                    LOG.debug("Failed to read the value of {}", name, e);
                 }
             }
         }
-        Families debezium = new Families(most - plugins.rows);
+        Families debezium = new Families(maxValues - plugins.rows);
         MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         for (ObjectName bean : server.queryNames(new ObjectName(MBEANS), null)) {
-            asked = bean;
+            currentMetric = bean;
             try {
                 read(server, bean, debezium);
             } catch (Throwable e) { // thrown by a plugin
-                LOG.debug("{} cannot be read", bean, e);
+                LOG.debug("Failed to read {}", bean, e);
             }
         }
-        if (!toldMany && plugins.leftOut + debezium.leftOut > 0) {
-            toldMany = true;
-            LOG.warn("Plugins have more than {} values; /metrics lacks {}", most, plugins.leftOut + debezium.leftOut);
+        if (!hasWarned && plugins.omitted + debezium.omitted > 0) {
+            hasWarned = true;
+            LOG.warn("Plugins have more than {} metric values; /metrics omits {} of them", maxValues, plugins.omitted + debezium.omitted);
         }
         return Map.of("plugins", plugins.byName, "debezium", debezium.byName);
     }
 
     private static void read(MBeanServer server, ObjectName bean, Families into) throws JMException {
         List<String> names = new ArrayList<>();
-        for (MBeanAttributeInfo each : server.getMBeanInfo(bean).getAttributes()) {
-            if (each.isReadable() && NUMBERS.contains(each.getType())) {
-                names.add(each.getName());
+        for (MBeanAttributeInfo attribute : server.getMBeanInfo(bean).getAttributes()) {
+            if (attribute.isReadable() && NUMERIC_TYPES.contains(attribute.getType())) {
+                names.add(attribute.getName());
             }
         }
         Map<String, String> labels = new LinkedHashMap<>();
@@ -119,20 +121,20 @@ final class PluginNumbers {
                 labels.put("server".equals(key) ? "name" : key, text.startsWith("\"") ? ObjectName.unquote(text) : text);
             }
         });
-        for (Attribute each : server.getAttributes(bean, names.toArray(new String[0])).asList()) {
-            into.add(each.getName(), "Debezium's " + each.getName() + ".", labels, each.getValue());
+        for (Attribute attribute : server.getAttributes(bean, names.toArray(new String[0])).asList()) {
+            into.add(attribute.getName(), "Debezium's " + attribute.getName() + ".", labels, attribute.getValue());
         }
     }
 
     /** Values by metric name. */
     private static final class Families {
         final Map<String, Map<String, Object>> byName = new TreeMap<>();
-        private final int most;
+        private final int maxValues;
         private int rows;
-        private int leftOut;
+        private int omitted;
 
-        Families(int most) {
-            this.most = most;
+        Families(int maxValues) {
+            this.maxValues = maxValues;
         }
 
         void add(String name, String help, Map<String, String> labels, Object value) {
@@ -140,19 +142,19 @@ final class PluginNumbers {
             if (number == null) {
                 return;
             }
-            if (rows == most) {
-                leftOut++;
+            if (rows == maxValues) {
+                omitted++;
                 return;
             }
             rows++;
             Map<String, Object> family = byName.computeIfAbsent(
-                name, each -> Map.of("help", help == null ? "" : help, "rows", new ArrayList<>()));
+                name, absent -> Map.of("help", help == null ? "" : help, "rows", new ArrayList<>()));
             @SuppressWarnings("unchecked")
-            List<Object> found = (List<Object>) family.get("rows");
-            found.add(List.of(labels, number));
+            List<Object> familyRows = (List<Object>) family.get("rows");
+            familyRows.add(List.of(labels, number));
         }
 
-        /** Converts a value to a number of a JDK class, or null. Classes of plugins run their own code here. */
+        /** Converts a value to a number of a JDK class, or null. Classes of plugins may run plugin code here. */
         private static Number plain(Object value) {
             if (value instanceof Integer || value instanceof Long || value instanceof Double || value instanceof Float) {
                 return (Number) value;

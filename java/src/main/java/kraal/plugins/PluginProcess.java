@@ -18,11 +18,12 @@ import sun.misc.Signal;
 /**
  * The process of Java plugins, which serves {@link PluginWorker} to its Python worker, and exits with it.
  *
- * <p>The first line of standard input is a JSON object: {@code token}, the secret of the gateway, and {@code plugins},
- * the properties {@code plugin.path} and {@code plugin.discovery}; {@code scan}, the result of {@link PluginWorker#scan}
- * in an earlier process, or null; and {@code command}, the command line of an equivalent Java worker, or null: some
- * plugins look up the worker's file in it. The process prints a line with its port when it listens on the loopback
- * interface, and exits at the end of standard input. The argument, if any, shows its connector in process listings.
+ * <p>The first line of standard input is a JSON object with the keys {@code token} (the secret of the gateway),
+ * {@code plugins} (the properties {@code plugin.path} and {@code plugin.discovery}), {@code scan} (the result of
+ * {@link PluginWorker#scan} in an earlier process, or null) and {@code command} (the command line of an equivalent Java
+ * worker, in which some plugins look up the worker's file, or null). The process prints a line with its port when it
+ * listens on the loopback interface, and exits at the end of standard input. The argument, if any, only shows the
+ * connector in process listings.
  */
 public final class PluginProcess {
     private static final String PORT = "kraal.plugins listens on port ";
@@ -59,28 +60,28 @@ public final class PluginProcess {
 
         @Override
         public void flush() {
-            // log4j does
+            // log4j flushes
         }
 
         @Override
         public void close() {
-            // there is nothing to close
+            // no resources
         }
     }
 
     public static void main(String[] args) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        Map<String, Object> given = Json.object(input.readLine());
-        if (given.get("command") != null) {
-            System.setProperty("sun.java.command", (String) given.get("command"));
+        Map<String, Object> request = Json.object(input.readLine());
+        if (request.get("command") != null) {
+            System.setProperty("sun.java.command", (String) request.get("command"));
         }
         claimStreams();
         Signal.handle(new Signal("TERM"), signal -> { }); // may be sent to all processes; the worker stops this one
         PluginWorker worker = new PluginWorker(
-            Json.strings(given.get("plugins")), Json.listOfStrings(given.get("scan")));
+            Json.strings(request.get("plugins")), Json.listOfStrings(request.get("scan")));
         GatewayServer server = new GatewayServer.GatewayServerBuilder(worker)
             .javaPort(0)
-            .authToken((String) given.get("token"))
+            .authToken((String) request.get("token"))
             .build();
         server.start();
         System.out.println(); // completes a line that a plugin has printed without a newline

@@ -40,7 +40,7 @@ import org.apache.logging.log4j.core.config.Configurator;
  * returns null, or the stack trace of the plugin's exception.
  */
 public final class PluginWorker {
-    private static final int MOST_PLUGIN_VALUES = 10_000;
+    private static final int MAX_PLUGIN_VALUES = 10_000;
     private static final long PROGRESS_NS = 250_000_000L;
     private final Map<String, String> pluginProperties;
     private final WorkerPlugins plugins;
@@ -48,14 +48,14 @@ public final class PluginWorker {
     private final ConfigProviders providers;
     private final Events events = new Events();
     private final StandaloneOffsets standaloneOffsets = new StandaloneOffsets(events);
-    private final PluginNumbers numbers = new PluginNumbers(MOST_PLUGIN_VALUES);
+    private final PluginNumbers numbers = new PluginNumbers(MAX_PLUGIN_VALUES);
     private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
     private volatile Worker worker;
     private volatile ConnectorClientConfigOverridePolicy policy;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
-    /** When tasks last reported their progress, by {@link System#nanoTime}. Used by the event thread only. */
-    private long told = System.nanoTime() - PROGRESS_NS;
+    /** The time of the last progress report of the tasks, by {@link System#nanoTime}. Used by the event thread only. */
+    private long lastProgress = System.nanoTime() - PROGRESS_NS;
     private final ChainServer chains = new ChainServer();
 
     /**
@@ -71,12 +71,12 @@ public final class PluginWorker {
         providers = new ConfigProviders(plugins);
     }
 
-    /** Returns a JSON array of all plugins; see {@code kraal/java_plugins/catalog.py} for its shape. */
+    /** Returns a JSON array of all plugins; see {@code kraal/java_plugins/catalog.py} for the format. */
     public String describe() {
         return Json.text(catalog.describe());
     }
 
-    /** Returns the result of the scan as a JSON array, with which later processes can skip the scan. */
+    /** Returns the result of the scan as a JSON array, which later processes can use to skip the scan. */
     public String scan() {
         return Json.text(plugins.scan());
     }
@@ -139,27 +139,27 @@ public final class PluginWorker {
         if (worker != null) {
             return;
         }
-        Map<String, String> given = Json.strings(properties);
-        given.putAll(pluginProperties);
-        WorkerConfig config = standalone ? new StandaloneConfig(given) : new DistributedConfig(given);
+        Map<String, String> props = Json.strings(properties);
+        props.putAll(pluginProperties);
+        WorkerConfig config = standalone ? new StandaloneConfig(props) : new DistributedConfig(props);
         OffsetBackingStore offsets = standalone ? standaloneOffsets : offsetsTopic(config);
         try {
             offsets.configure(config);
-            ConnectorClientConfigOverridePolicy asked = plugins.newPlugin(
+            ConnectorClientConfigOverridePolicy newPolicy = plugins.newPlugin(
                 config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG), config,
                 ConnectorClientConfigOverridePolicy.class);
-            String id = given.getOrDefault("client.id", "kraal") + "-plugins";
-            Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, asked);
-            Tasks ofWorker = new Tasks(made, plugins, events);
+            String id = props.getOrDefault("client.id", "kraal") + "-plugins";
+            Worker newWorker = new Worker(id, Time.SYSTEM, plugins, config, offsets, newPolicy);
+            Tasks newTasks = new Tasks(newWorker, plugins, events);
             Field herder = Worker.class.getDeclaredField("herder");
             herder.setAccessible(true);
-            herder.set(made, Partial.of(Herder.class, Map.of(
-                "statusBackingStore", none -> ofWorker.topics(), "taskStatus", none -> null)));
-            made.start();
-            tasks = ofWorker;
-            policy = asked;
+            herder.set(newWorker, Partial.of(Herder.class, Map.of(
+                "statusBackingStore", none -> newTasks.topics(), "taskStatus", none -> null)));
+            newWorker.start();
+            tasks = newTasks;
+            policy = newPolicy;
             pulse = new Pulse(silenceMs);
-            worker = made;
+            worker = newWorker;
         } catch (Exception | LinkageError e) {
             Utils.closeQuietly(offsets::stop, "offsets");
             throw e;
@@ -200,10 +200,10 @@ public final class PluginWorker {
      */
     public String take(long waitMs) throws InterruptedException {
         if (pulse != null) {
-            pulse.heard();
+            pulse.recordHeartbeat();
             long now = System.nanoTime();
-            if (now - told >= PROGRESS_NS) {
-                told = now;
+            if (now - lastProgress >= PROGRESS_NS) {
+                lastProgress = now;
                 tasks.progress();
             }
         }
@@ -211,8 +211,8 @@ public final class PluginWorker {
     }
 
     /**
-     * Returns the metrics of this process as a JSON object; see {@code kraal/java_plugins/metrics.py} for its shape.
-     * Plugins have the given number of milliseconds to compute theirs. Does not count as a heartbeat of the worker.
+     * Returns the metrics of this process as a JSON object; see {@code kraal/java_plugins/metrics.py} for the format.
+     * Plugins have {@code waitMs} milliseconds to compute their metrics. Does not count as a heartbeat of the worker.
      */
     public String measure(long waitMs) throws InterruptedException {
         Metrics metrics = worker.metrics().metrics();
@@ -230,16 +230,16 @@ public final class PluginWorker {
      * identifies the events of this start. An earlier start of the same connector is stopped.
      */
     public String startConnector(String name, long run, String config) throws Exception {
-        RunningConnector made =
+        RunningConnector connector =
             new RunningConnector(name, run, events, worker.metrics().connectorPluginMetrics(name));
-        RunningConnector older = connectors.put(name, made);
-        if (older != null) {
-            older.detach();
+        RunningConnector previous = connectors.put(name, connector);
+        if (previous != null) {
+            previous.detach();
             worker.stopAndAwaitConnector(name);
-            older.started.complete("The connector was started again before it had started");
+            previous.started.complete("The connector was started again before it had started");
         }
-        worker.startConnector(name, Json.strings(config), made, made, TargetState.STARTED, made);
-        String trace = made.started.get();
+        worker.startConnector(name, Json.strings(config), connector, connector, TargetState.STARTED, connector);
+        String trace = connector.started.get();
         if (trace != null) {
             stopConnector(name, run);
         }
@@ -249,11 +249,11 @@ public final class PluginWorker {
     /** Returns {@code {"configs": [...]}}, the configs of a running connector's tasks, or {@code {"trace": ...}}. */
     public String taskConfigs(String name, String config) {
         try {
-            Map<String, String> given = Json.strings(config);
-            ConnectorConfig known = worker.isSinkConnector(name)
-                ? new SinkConnectorConfig(plugins, given)
-                : new SourceConnectorConfig(plugins, given, worker.isTopicCreationEnabled());
-            List<Map<String, String>> configs = worker.connectorTaskConfigs(name, known);
+            Map<String, String> props = Json.strings(config);
+            ConnectorConfig connectorConfig = worker.isSinkConnector(name)
+                ? new SinkConnectorConfig(plugins, props)
+                : new SourceConnectorConfig(plugins, props, worker.isTopicCreationEnabled());
+            List<Map<String, String>> configs = worker.connectorTaskConfigs(name, connectorConfig);
             return Json.text(Map.of("configs", configs));
         } catch (Exception | LinkageError e) {
             return Json.text(Map.of("trace", Utils.stackTrace(e)));
@@ -262,25 +262,25 @@ public final class PluginWorker {
 
     /** Stops a connector, waiting up to five seconds like Kafka. Returns the stack trace of its {@code stop}, or null. */
     public String stopConnector(String name, long run) throws ReflectiveOperationException {
-        RunningConnector found = connectors.get(name);
-        if (found == null || found.run != run || !connectors.remove(name, found)) {
+        RunningConnector connector = connectors.get(name);
+        if (connector == null || connector.run != run || !connectors.remove(name, connector)) {
             return null;
         }
-        found.detach();
-        WorkerConnector ofKafka = ofKafka(name);
+        connector.detach();
+        WorkerConnector workerConnector = workerConnector(name);
         worker.stopAndAwaitConnector(name);
-        found.started.complete("The connector was stopped before it had started"); // unblocks startConnector
-        if (found.stillRuns() && ofKafka != null) {
-            try (LoaderSwap swap = plugins.withClassLoader(ofKafka.loader())) {
-                ofKafka.connector().stop();
+        connector.started.complete("The connector was stopped before it had started"); // unblocks startConnector
+        if (connector.stillRuns() && workerConnector != null) {
+            try (LoaderSwap swap = plugins.withClassLoader(workerConnector.loader())) {
+                workerConnector.connector().stop();
             } catch (Exception | LinkageError e) {
                 return Utils.stackTrace(e);
             }
         }
-        return found.stopTrace();
+        return connector.stopTrace();
     }
 
-    private WorkerConnector ofKafka(String name) throws ReflectiveOperationException {
+    private WorkerConnector workerConnector(String name) throws ReflectiveOperationException {
         Field field = Worker.class.getDeclaredField("connectors");
         field.setAccessible(true);
         return (WorkerConnector) ((Map<?, ?>) field.get(worker)).get(name);
@@ -324,9 +324,9 @@ public final class PluginWorker {
      */
     public String openChain(String kind, String connector, int task, long run, String config)
         throws Exception {
-        Chain<?, ?> made =
+        Chain<?, ?> chain =
             Chain.of(kind, plugins, worker.metrics(), new ConnectorTaskId(connector, task), Json.strings(config));
-        return Json.text(chains.add(run, made));
+        return Json.text(chains.add(run, chain));
     }
 
     /** Closes the transforms and converters of a run, if they still exist. */

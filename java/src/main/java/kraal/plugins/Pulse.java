@@ -8,7 +8,7 @@ package kraal.plugins;
  */
 final class Pulse {
     private static final long WATCH_MS = 250;
-    private volatile long heardNanos = System.nanoTime();
+    private volatile long lastHeartbeatNanos = System.nanoTime();
 
     Pulse(long silenceMs) {
         Thread watch = new Thread(() -> watch(silenceMs), "kraal-pulse");
@@ -17,20 +17,20 @@ final class Pulse {
     }
 
     /** Records a heartbeat of Python. */
-    void heard() {
-        heardNanos = System.nanoTime();
+    void recordHeartbeat() {
+        lastHeartbeatNanos = System.nanoTime();
     }
 
     private void watch(long silenceMs) {
-        while (System.nanoTime() - heardNanos < silenceMs * 1_000_000) {
+        while (System.nanoTime() - lastHeartbeatNanos < silenceMs * 1_000_000) {
             try {
                 Thread.sleep(WATCH_MS);
             } catch (InterruptedException e) {
                 // the watch must not be interrupted
             }
         }
-        System.out.println("FATAL|kraal.plugins.Pulse|The worker has been silent for " + silenceMs
-            + " ms: ending all its Java plugins, whose work may be elsewhere");
+        System.out.println("FATAL|kraal.plugins.Pulse|The worker has sent no heartbeat for " + silenceMs
+            + " ms; stopping its Java plugins, because their tasks may be running on another worker");
         System.out.flush();
         ExitGuard.end();
     }

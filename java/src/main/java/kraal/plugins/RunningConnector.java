@@ -77,8 +77,8 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     }
 
     /**
-     * Whether the plugin's object is still running although the connector has failed, because it returned too many task
-     * configs. Kafka's worker does not stop it.
+     * Returns whether the plugin's object is still running although the connector has failed, because it returned too many task
+     * configs. Kafka's worker does not stop the object.
      */
     boolean stillRuns() {
         return stillRuns;
@@ -91,7 +91,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     private void report(String what, String trace) {
         if (!detached) {
-            events.ofConnector(name, run, what, trace);
+            events.addConnectorEvent(name, run, what, trace);
         }
     }
 

@@ -32,60 +32,60 @@ final class RunningTask implements TaskStatus.Listener {
     final long run;
     private final Events events;
     final boolean source;
-    private final Supplier<Map<String, Object>> numbers;
+    private final Supplier<Map<String, Object>> readMetrics;
     private final Set<String> topics = new TreeSet<>();
     private final Times work = new Times();
     private final Times commits = new Times();
     private KafkaMetric[] counters = new KafkaMetric[0];
-    private String reported = "";
+    private String reportedProgress = "";
     private Map<String, Object> reportedTimes;
-    private boolean busy;
+    private boolean isBusy;
     private Backlog reportedBacklog = new Backlog(0, 0, 0);
     /** When the next backlog may be reported, by {@link System#nanoTime}; null for immediately. */
     private Long backlogDue;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
 
-    /** {@code numbers} returns the metrics of the task. */
+    /** {@code readMetrics} returns the metrics of the task. */
     RunningTask(
-        ConnectorTaskId id, long run, boolean source, Events events, Supplier<Map<String, Object>> numbers) {
+        ConnectorTaskId id, long run, boolean source, Events events, Supplier<Map<String, Object>> readMetrics) {
         this.id = id;
         this.run = run;
         this.source = source;
         this.events = events;
-        this.numbers = numbers;
+        this.readMetrics = readMetrics;
         this.reportedTimes = timesSoFar();
     }
 
     /** Looks up the sensors of the task, which exist from its start to its end. */
-    synchronized void measure(ConnectMetrics metrics) {
+    synchronized void findSensors(ConnectMetrics metrics) {
         ConnectMetricsRegistry names = metrics.registry();
         String[] tags = {
             names.connectorTagName(), id.connector(), names.taskTagName(), Integer.toString(id.task())};
-        ConnectMetrics.MetricGroup own =
+        ConnectMetrics.MetricGroup group =
             metrics.group(source ? names.sourceTaskGroupName() : names.sinkTaskGroupName(), tags);
-        MetricNameTemplate[] wanted = source
+        MetricNameTemplate[] templates = source
             ? new MetricNameTemplate[] {names.sourceRecordPollTotal, names.sourceRecordWriteTotal}
             : new MetricNameTemplate[] {
                 names.sinkRecordReadTotal, names.sinkRecordSendTotal, names.sinkRecordPartitionCount};
-        KafkaMetric[] found = new KafkaMetric[wanted.length];
-        for (int i = 0; i < wanted.length; i++) {
-            found[i] = metrics.metrics().metric(own.metricName(wanted[i]));
+        KafkaMetric[] taskCounters = new KafkaMetric[templates.length];
+        for (int i = 0; i < templates.length; i++) {
+            taskCounters[i] = metrics.metrics().metric(group.metricName(templates[i]));
         }
-        counters = found;
-        own.sensor(source ? POLLS : PUTS).add(work);
+        counters = taskCounters;
+        group.sensor(source ? POLLS : PUTS).add(work);
         metrics.group(names.taskGroupName(), tags).sensor(COMMITS).add(commits);
     }
 
     /** Records that the task uses a topic. */
-    void uses(String topic) {
+    void addTopic(String topic) {
         synchronized (topics) {
             topics.add(topic);
         }
     }
 
-    /** Reports the records read and written since the start, a sink's partitions, and topics, if they have changed. */
-    synchronized void progress() {
+    /** Reports, if changed, the numbers of records read and written since the start, a sink's partitions, and topics. */
+    synchronized void reportProgress() {
         long[] values = new long[3];
         for (int i = 0; i < counters.length; i++) {
             Object value = counters[i] == null ? null : counters[i].metricValue();
@@ -97,21 +97,21 @@ final class RunningTask implements TaskStatus.Listener {
                 "read", values[0], "written", values[1], "partitions", values[2], "topics", new TreeSet<>(topics));
         }
         String text = Json.text(detail);
-        if (!text.equals(reported)) {
-            reported = text;
-            events.ofTask(id, run, "progress", detail);
+        if (!text.equals(reportedProgress)) {
+            reportedProgress = text;
+            events.addTaskEvent(id, run, "progress", detail);
         }
     }
 
     /**
-     * Reports the counts and total durations in milliseconds, since the start, of a source's polls that returned records,
-     * or a sink's puts, and of offset commits, if they have changed.
+     * Reports, if changed, the counts and total durations (in milliseconds) since the start of the task: of a source's
+     * polls that returned records or of a sink's puts, and of offset commits.
      */
-    synchronized void times() {
+    synchronized void reportTimes() {
         Map<String, Object> now = timesSoFar();
         if (!now.equals(reportedTimes)) {
             reportedTimes = now;
-            events.ofTask(id, run, "times", now);
+            events.addTaskEvent(id, run, "times", now);
         }
     }
 
@@ -120,63 +120,63 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     /**
-     * Reports a sink's backlog, at most every five seconds, if it has changed or is not empty, because Python measures
-     * the time in which no records are read.
+     * Reports a sink's backlog if it has changed or is not empty, at most once every five seconds. From these reports,
+     * Python measures the time in which no records are read.
      */
-    synchronized void behind(Backlog now, long nanoTime) {
+    synchronized void reportBacklog(Backlog now, long nanoTime) {
         if ((backlogDue != null && nanoTime - backlogDue < 0) || (now.records() == 0 && now.equals(reportedBacklog))) {
             return;
         }
         backlogDue = nanoTime + BACKLOG_NS;
         reportedBacklog = now;
-        events.ofTask(id, run, "backlog", now.detail());
+        events.addTaskEvent(id, run, "backlog", now.detail());
     }
 
     /** Returns whether the task's thread is executing one of these methods of its class. */
     boolean isInside(Set<String> methods) {
-        Thread runs = thread;
-        return runs != null && Arrays.stream(runs.getStackTrace()).anyMatch(
-            each -> each.getClassName().startsWith(TASKS) && methods.contains(each.getMethodName()));
+        Thread taskThread = thread;
+        return taskThread != null && Arrays.stream(taskThread.getStackTrace()).anyMatch(
+            frame -> frame.getClassName().startsWith(TASKS) && methods.contains(frame.getMethodName()));
     }
 
-    /** Reports whether the task is in a step, if that has changed. */
-    synchronized void works(boolean now) {
-        if (now != busy) {
-            busy = now;
-            events.ofTask(id, run, "busy", now);
+    /** Reports that the task has entered or left a step. */
+    synchronized void setBusy(boolean now) {
+        if (now != isBusy) {
+            isBusy = now;
+            events.addTaskEvent(id, run, "busy", now);
         }
     }
 
     @Override
     public void onStartup(ConnectorTaskId task) {
         thread = Thread.currentThread(); // Kafka calls this on the task's thread
-        events.ofTask(id, run, "started", null);
+        events.addTaskEvent(id, run, "started", null);
     }
 
     @Override
     public void onPause(ConnectorTaskId task) {
-        events.ofTask(id, run, "paused", null);
+        events.addTaskEvent(id, run, "paused", null);
     }
 
     @Override
     public void onResume(ConnectorTaskId task) {
-        events.ofTask(id, run, "resumed", null);
+        events.addTaskEvent(id, run, "resumed", null);
     }
 
     @Override
     public void onFailure(ConnectorTaskId task, Throwable cause) {
         try {
-            events.ofTask(id, run, "measured", numbers.get()); // report the metrics before Kafka removes them with the task
+            events.addTaskEvent(id, run, "measured", readMetrics.get()); // report the metrics before Kafka removes them with the task
         } catch (RuntimeException e) {
-            LOG.warn("The last numbers of task {} are unknown", id, e);
+            LOG.warn("Failed to read the last metrics of task {}", id, e);
         }
-        events.ofTask(id, run, "failed", Utils.stackTrace(cause));
+        events.addTaskEvent(id, run, "failed", Utils.stackTrace(cause));
     }
 
     @Override
     public void onShutdown(ConnectorTaskId task) {
-        progress();
-        events.ofTask(id, run, "ended", null);
+        reportProgress();
+        events.addTaskEvent(id, run, "ended", null);
     }
 
     @Override

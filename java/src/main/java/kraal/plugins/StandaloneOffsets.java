@@ -27,39 +27,39 @@ final class StandaloneOffsets implements OffsetBackingStore {
     /** The run number of events with offset requests; no run has this number. */
     static final long RUN = -1;
     private final Events events;
-    /** Request numbers that differ from those of earlier processes, whose responses may still arrive. */
+    /** Request numbers that earlier processes, whose responses may still arrive, have not used. */
     private final AtomicLong numbers = new AtomicLong(System.currentTimeMillis() << 20);
-    private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> open = new ConcurrentHashMap<>();
+    private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> pending = new ConcurrentHashMap<>();
 
     StandaloneOffsets(Events events) {
         this.events = events;
     }
 
-    /** Completes a request with pairs of a key and its value or null, or with an error. */
+    /** Completes a request with pairs of a key and its value, which may be null, or with an error. */
     void answer(long number, List<List<String>> pairs, String error) {
-        CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked = open.remove(number);
-        if (asked == null) {
+        CompletableFuture<Map<ByteBuffer, ByteBuffer>> request = pending.remove(number);
+        if (request == null) {
             return;
         }
         if (error != null) {
-            asked.completeExceptionally(new ConnectException(error));
+            request.completeExceptionally(new ConnectException(error));
             return;
         }
-        Map<ByteBuffer, ByteBuffer> found = new HashMap<>();
-        pairs.forEach(pair -> found.put(bytes(pair.get(0)), bytes(pair.get(1))));
-        asked.complete(found);
+        Map<ByteBuffer, ByteBuffer> values = new HashMap<>();
+        pairs.forEach(pair -> values.put(bytes(pair.get(0)), bytes(pair.get(1))));
+        request.complete(values);
     }
 
     @Override
     public Future<Map<ByteBuffer, ByteBuffer>> get(Collection<ByteBuffer> keys) {
-        return asked("load", keys.stream().map(StandaloneOffsets::text).toList());
+        return send("load", keys.stream().map(StandaloneOffsets::text).toList());
     }
 
     @Override
     public Future<Void> set(Map<ByteBuffer, ByteBuffer> values, Callback<Void> callback) {
         List<List<String>> pairs = new ArrayList<>();
         values.forEach((key, value) -> pairs.add(Arrays.asList(text(key), text(value))));
-        return asked("store", pairs).handle((stored, error) -> {
+        return send("store", pairs).handle((stored, error) -> {
             if (callback != null) {
                 callback.onCompletion(error, null);
             }
@@ -72,7 +72,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
 
     @Override
     public Set<Map<String, Object>> connectorPartitions(String connectorName) {
-        throw new UnsupportedOperationException("the Python worker knows the offsets of connectors");
+        throw new UnsupportedOperationException("the Python worker stores the offsets of connectors");
     }
 
     @Override
@@ -82,7 +82,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
 
     @Override
     public void start() {
-        // as above
+        // the Python worker opens the file
     }
 
     @Override
@@ -90,12 +90,12 @@ final class StandaloneOffsets implements OffsetBackingStore {
         // pending requests end with the process
     }
 
-    private CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked(String what, Object detail) {
+    private CompletableFuture<Map<ByteBuffer, ByteBuffer>> send(String what, Object detail) {
         long number = numbers.incrementAndGet();
-        CompletableFuture<Map<ByteBuffer, ByteBuffer>> made = new CompletableFuture<>();
-        open.put(number, made);
-        events.ofOffsets(RUN, what, Map.of("request", number, "texts", detail));
-        return made;
+        CompletableFuture<Map<ByteBuffer, ByteBuffer>> request = new CompletableFuture<>();
+        pending.put(number, request);
+        events.addOffsetsEvent(RUN, what, Map.of("request", number, "texts", detail));
+        return request;
     }
 
     private static String text(ByteBuffer bytes) {

@@ -36,7 +36,7 @@ final class Tasks {
     private final Worker worker;
     private final WorkerPlugins plugins;
     private final Events events;
-    private final ConcurrentMap<ConnectorTaskId, Object> known;
+    private final ConcurrentMap<ConnectorTaskId, Object> workerTasks;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
     /** The runs whose plugins are being created, which may take any time. */
@@ -57,12 +57,12 @@ final class Tasks {
         }));
     }
 
-    /** {@code known} are the tasks of the worker; {@code starters} creates the plugins of each run. */
+    /** {@code workerTasks} are the tasks of the worker; {@code starters} creates the plugins of each run. */
     Tasks(
-        Worker worker, ConcurrentMap<ConnectorTaskId, Object> known, WorkerPlugins plugins, Events events,
+        Worker worker, ConcurrentMap<ConnectorTaskId, Object> workerTasks, WorkerPlugins plugins, Events events,
         Executor starters) {
         this.worker = worker;
-        this.known = known;
+        this.workerTasks = workerTasks;
         this.plugins = plugins;
         this.events = events;
         this.starters = starters;
@@ -79,17 +79,17 @@ final class Tasks {
     void progress() {
         running.values().forEach(task -> {
             try {
-                task.progress();
-                task.times();
-                Object found = known.get(task.id);
-                task.works(found != null && isBusy(task, found));
-                if (found != null && !task.source) {
-                    Object consumer = value(value(found, "consumer"), "delegate"); // a field of KafkaConsumer
+                task.reportProgress();
+                task.reportTimes();
+                Object workerTask = workerTasks.get(task.id);
+                task.setBusy(workerTask != null && isBusy(task, workerTask));
+                if (workerTask != null && !task.source) {
+                    Object consumer = value(value(workerTask, "consumer"), "delegate"); // a field of KafkaConsumer
                     SubscriptionState state = (SubscriptionState) value(consumer, "subscriptions");
-                    task.behind(Backlog.of(state), System.nanoTime());
+                    task.reportBacklog(Backlog.of(state), System.nanoTime());
                 }
             } catch (ReflectiveOperationException | RuntimeException e) {
-                LOG.warn("The progress of task {} is unknown", task.id, e);
+                LOG.warn("Failed to read the progress of task {}", task.id, e);
             }
         });
     }
@@ -98,20 +98,20 @@ final class Tasks {
      * Returns whether a task has records that are not yet sent or put, is committing, or is executing a method of its
      * sink, which may hang without records because Kafka also puts empty batches. A polling source may wait for data.
      */
-    private boolean isBusy(RunningTask task, Object found) throws ReflectiveOperationException {
+    private boolean isBusy(RunningTask task, Object workerTask) throws ReflectiveOperationException {
         return task.source
-            ? value(found, "toSend") != null
-            : (Boolean) value(found, "committing") || !((List<?>) value(found, "messageBatch")).isEmpty()
+            ? value(workerTask, "toSend") != null
+            : (Boolean) value(workerTask, "committing") || !((List<?>) value(workerTask, "messageBatch")).isEmpty()
                 || task.isInside(SINK_STEPS);
     }
 
     /** Returns pairs of the run and the metrics of each task that has metrics. */
-    List<List<Object>> measured(Map<ConnectorTaskId, Map<String, Object>> numbers) {
+    List<List<Object>> measured(Map<ConnectorTaskId, Map<String, Object>> metrics) {
         List<List<Object>> all = new ArrayList<>();
         running.forEach((id, task) -> {
-            Map<String, Object> found = numbers.get(id);
-            if (found != null) {
-                all.add(List.of(task.run, found));
+            Map<String, Object> taskMetrics = metrics.get(id);
+            if (taskMetrics != null) {
+                all.add(List.of(task.run, taskMetrics));
             }
         });
         return all;
@@ -127,13 +127,13 @@ final class Tasks {
         if (task == null) {
             return false;
         }
-        task.uses(status.topic());
+        task.addTopic(status.topic());
         return true;
     }
 
     /** Starts a task on a separate thread. An earlier run is cancelled, and must have ended. */
     void start(
-        String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source)
+        String connector, int task, long run, Map<String, String> config, Map<String, String> taskConfig, boolean source)
         throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
@@ -142,98 +142,98 @@ final class Tasks {
                 return; // a request to an exited process; a later run has started in this one
             }
             latestRuns.put(id, run);
-            RunningTask older = running.get(id);
-            if (older != null) {
-                end(id, older, 0);
+            RunningTask previous = running.get(id);
+            if (previous != null) {
+                end(id, previous, 0);
             }
             if (!isOver(id)) {
-                events.ofTask(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
+                events.addTaskEvent(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
                 return;
             }
             topics.forget(connector);
-            RunningTask made = new RunningTask(
+            RunningTask newTask = new RunningTask(
                 id, run, source, events, () -> Measurements.ofTask(worker.metrics().metrics(), id));
-            running.put(id, made);
-            starting.put(id, made);
+            running.put(id, newTask);
+            starting.put(id, newTask);
             try {
-                starters.execute(() -> start(id, made, config, own, source));
+                starters.execute(() -> start(id, newTask, config, taskConfig, source));
             } catch (RuntimeException | Error e) { // no thread is available; a later start may succeed
-                starting.remove(id, made);
-                running.remove(id, made);
+                starting.remove(id, newTask);
+                running.remove(id, newTask);
                 throw e;
             }
         }
     }
 
     private void start(
-        ConnectorTaskId id, RunningTask made, Map<String, String> config, Map<String, String> own, boolean source) {
+        ConnectorTaskId id, RunningTask newTask, Map<String, String> config, Map<String, String> taskConfig, boolean source) {
         ClusterConfigState state = new ClusterConfigState(
             0, null, Map.of(id.connector(), id.task() + 1), Map.of(id.connector(), config),
-            Map.of(id.connector(), TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
+            Map.of(id.connector(), TargetState.STARTED), Map.of(id, taskConfig), Map.of(), Map.of(), Map.of(),
             Set.of(), Set.of());
         boolean started = false;
         try {
             started = source
-                ? plugins.startSource(() -> startSource(id, state, config, own, made))
-                : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
+                ? plugins.startSource(() -> startSource(id, state, config, taskConfig, newTask))
+                : worker.startSinkTask(id, state, config, taskConfig, newTask, TargetState.STARTED);
         } catch (Throwable e) {
-            made.onFailure(id, e);
+            newTask.onFailure(id, e);
         }
         synchronized (lockOf(id)) {
-            starting.remove(id, made);
-            boolean stop = stopped.remove(id);
+            starting.remove(id, newTask);
+            boolean mustStop = stopped.remove(id);
             if (!started) {
-                running.remove(id, made);
+                running.remove(id, newTask);
                 return;
             }
             try {
-                if (running.get(id) != made) {
-                    end(id, made, 0);
+                if (running.get(id) != newTask) {
+                    end(id, newTask, 0);
                     return;
                 }
-                made.measure(worker.metrics());
-                if (stop) {
+                newTask.findSensors(worker.metrics());
+                if (mustStop) {
                     call(worker, "stopTask", ConnectorTaskId.class, id);
                 }
             } catch (Exception e) {
-                LOG.warn("Task {} was stopped while it started, and could not be ended", id, e);
+                LOG.warn("Failed to stop task {}, which was stopped while it started", id, e);
             }
         }
     }
 
     private boolean startSource(
-        ConnectorTaskId id, ClusterConfigState state, Map<String, String> config, Map<String, String> own,
-        RunningTask made) {
+        ConnectorTaskId id, ClusterConfigState state, Map<String, String> config, Map<String, String> taskConfig,
+        RunningTask newTask) {
         if (worker.config().exactlyOnceSourceEnabled()) {
             Runnable check = () -> { // the Python worker has claimed the task, but another worker may have claimed it since
-                if (running.get(id) != made) {
+                if (running.get(id) != newTask) {
                     throw new ConnectException("The task was cancelled while it started");
                 }
             };
             return worker.startExactlyOnceSourceTask(
-                id, state, config, own, made, TargetState.STARTED, check, check);
+                id, state, config, taskConfig, newTask, TargetState.STARTED, check, check);
         }
-        return worker.startSourceTask(id, state, config, own, made, TargetState.STARTED);
+        return worker.startSourceTask(id, state, config, taskConfig, newTask, TargetState.STARTED);
     }
 
     void setPaused(String connector, int task, long run, boolean paused) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
-            Object found = found(id, run);
-            if (found != null) {
-                call(found, "transitionTo", TargetState.class, paused ? TargetState.PAUSED : TargetState.STARTED);
+            Object workerTask = findTask(id, run);
+            if (workerTask != null) {
+                call(workerTask, "transitionTo", TargetState.class, paused ? TargetState.PAUSED : TargetState.STARTED);
             }
         }
     }
 
-    /** Requests a task to stop; it reports its end. Its offsets are no longer committed in the background. */
+    /** Requests a task to stop; the task then reports its end. Its offsets are no longer committed in the background. */
     void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
-            RunningTask early = starting.get(id);
-            if (found(id, run) != null) {
+            RunningTask startingTask = starting.get(id);
+            if (findTask(id, run) != null) {
                 call(worker, "stopTask", ConnectorTaskId.class, id);
-            } else if (early != null && early.run == run) {
+            } else if (startingTask != null && startingTask.run == run) {
                 stopped.add(id);
             }
         }
@@ -243,8 +243,8 @@ final class Tasks {
     boolean end(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
-            RunningTask found = running.get(id);
-            return found == null || found.run != run || end(id, found, 0);
+            RunningTask latest = running.get(id);
+            return latest == null || latest.run != run || end(id, latest, 0);
         }
     }
 
@@ -261,31 +261,31 @@ final class Tasks {
         if (starting.containsKey(id)) {
             return false; // the task is ended once it has started
         }
-        Object found = known.get(id);
-        if (found == null) {
+        Object workerTask = workerTasks.get(id);
+        if (workerTask == null) {
             return true;
         }
         call(worker, "stopTask", ConnectorTaskId.class, id);
         Method await = method(Worker.class, "awaitStopTask", ConnectorTaskId.class, long.class);
         invoke(await, worker, id, waitMs); // cancels the task if it has not ended, and removes it and its metrics
-        boolean ended = (Boolean) call(found, "awaitStop", long.class, 0L);
+        boolean ended = (Boolean) call(workerTask, "awaitStop", long.class, 0L);
         if (!ended) {
-            lingering.put(id, found);
+            lingering.put(id, workerTask);
         }
         return ended;
     }
 
-    private Object found(ConnectorTaskId id, long run) {
+    private Object findTask(ConnectorTaskId id, long run) {
         RunningTask task = running.get(id);
-        return task == null || task.run != run ? null : known.get(id);
+        return task == null || task.run != run ? null : workerTasks.get(id);
     }
 
     private boolean isOver(ConnectorTaskId id) throws Exception {
         if (starting.containsKey(id)) {
             return false;
         }
-        Object left = lingering.get(id);
-        if (left != null && !(Boolean) call(left, "awaitStop", long.class, 0L)) {
+        Object cancelled = lingering.get(id);
+        if (cancelled != null && !(Boolean) call(cancelled, "awaitStop", long.class, 0L)) {
             return false;
         }
         lingering.remove(id);
@@ -293,7 +293,7 @@ final class Tasks {
     }
 
     private Object lockOf(ConnectorTaskId id) {
-        return locks.computeIfAbsent(id, each -> new Object());
+        return locks.computeIfAbsent(id, absent -> new Object());
     }
 
     private static Object call(Object target, String name, Class<?> type, Object argument) throws Exception {
@@ -311,9 +311,9 @@ final class Tasks {
     private static Object value(Object of, String name) throws ReflectiveOperationException {
         for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
             try {
-                Field found = type.getDeclaredField(name);
-                found.setAccessible(true);
-                return found.get(of);
+                Field field = type.getDeclaredField(name);
+                field.setAccessible(true);
+                return field.get(of);
             } catch (NoSuchFieldException e) {
                 // may be declared by a superclass
             }
@@ -324,9 +324,9 @@ final class Tasks {
     private static Method method(Class<?> of, String name, Class<?>... types) throws NoSuchMethodException {
         for (Class<?> type = of; type != null; type = type.getSuperclass()) {
             try {
-                Method found = type.getDeclaredMethod(name, types);
-                found.setAccessible(true);
-                return found;
+                Method method = type.getDeclaredMethod(name, types);
+                method.setAccessible(true);
+                return method;
             } catch (NoSuchMethodException e) {
                 // may be declared by a superclass
             }

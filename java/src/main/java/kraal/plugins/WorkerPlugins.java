@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Kafka's {@link Plugins}, except that source tasks use a {@link DirectJsonConverter} instead of Kafka's JsonConverter.
  *
- * <p>A JsonConverter in {@code plugin.path} is a different class and is not replaced, nor are those of sinks, because
+ * <p>A JsonConverter in {@code plugin.path} is a different class and is not replaced. Neither are the converters of sinks, because
  * dead letters contain the class name of the converter.
  */
 class WorkerPlugins extends Plugins {
@@ -41,22 +41,22 @@ class WorkerPlugins extends Plugins {
     static WorkerPlugins of(Map<String, String> properties, List<Map<String, String>> scan) {
         return scan == null ? new WorkerPlugins(properties) : new WorkerPlugins(properties) {
             @Override
-            List<Map<String, String>> known() {
+            List<Map<String, String>> earlierScan() {
                 return scan; // a captured variable is set before the superclass constructor runs
             }
         };
     }
 
     /** Returns an earlier scan, or null. Called by the constructor of the superclass. */
-    List<Map<String, String>> known() {
+    List<Map<String, String>> earlierScan() {
         return null;
     }
 
     @Override
     public PluginScanResult initLoaders(Set<PluginSource> sources, PluginDiscoveryMode mode) {
-        if (known() != null) {
+        if (earlierScan() != null) {
             try {
-                scanned = new KnownPlugins(known()).discoverPlugins(sources);
+                scanned = new KnownPlugins(earlierScan()).discoverPlugins(sources);
                 delegatingLoader().installDiscoveredPlugins(scanned);
                 return scanned;
             } catch (RuntimeException | LinkageError e) {
@@ -105,12 +105,12 @@ class WorkerPlugins extends Plugins {
         return direct(super.newConverter(config, classProperty, versionProperty));
     }
 
-    private Converter direct(Converter made) {
-        if (!startsSource.get() || made == null || made.getClass() != JsonConverter.class) {
-            return made;
+    private Converter direct(Converter converter) {
+        if (!startsSource.get() || converter == null || converter.getClass() != JsonConverter.class) {
+            return converter;
         }
         try {
-            return new DirectJsonConverter((JsonConverter) made);
+            return new DirectJsonConverter((JsonConverter) converter);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("Unsupported version of Kafka's JsonConverter", e);
         }

@@ -7,7 +7,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Built with Kafka 4.4: uses a moved class by its new name. */
+/** A transform built with Kafka 4.4 that uses a moved class by its new name. */
 public class UtilsSince44<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {
@@ -27,11 +27,11 @@ public class UtilsSince44<R extends ConnectRecord<R>> implements Transformation<
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // has no settings
+        // no settings
     }
 
     @Override
     public void close() {
-        // holds nothing
+        // no resources
     }
 }

@@ -13,7 +13,7 @@ import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** The backlog of a sink, and its reports. */
+/** Tests for {@link Backlog} and its reports. */
 final class BacklogTest {
     private static final TopicPartition FIRST = new TopicPartition("t", 0);
     private static final TopicPartition SECOND = new TopicPartition("t", 1);
@@ -34,7 +34,7 @@ final class BacklogTest {
         state.pause(SECOND);
         assertEquals(new Backlog(7, 2, 1), Backlog.of(state));
         state.requestOffsetReset(FIRST);
-        assertEquals(new Backlog(0, 2, 1), Backlog.of(state), "its position is unknown again");
+        assertEquals(new Backlog(0, 2, 1), Backlog.of(state), "the position is unknown again");
     }
 
     /** Updates the state like the consumer after a fetch response. */
@@ -47,13 +47,13 @@ final class BacklogTest {
 
     @Test
     void nonemptyBacklogIsReportedEveryFiveSeconds() throws InterruptedException {
-        task.behind(new Backlog(0, 0, 0), 0);
+        task.reportBacklog(new Backlog(0, 0, 0), 0);
         assertEquals(List.of(), events.take(0), "nothing has changed");
-        task.behind(new Backlog(7, 1, 0), 0);
-        task.behind(new Backlog(8, 1, 0), 4_999_999_999L);
-        task.behind(new Backlog(7, 1, 0), 5_000_000_000L);
-        task.behind(new Backlog(0, 1, 0), 10_000_000_000L);
-        task.behind(new Backlog(0, 1, 0), 15_000_000_000L);
+        task.reportBacklog(new Backlog(7, 1, 0), 0);
+        task.reportBacklog(new Backlog(8, 1, 0), 4_999_999_999L);
+        task.reportBacklog(new Backlog(7, 1, 0), 5_000_000_000L);
+        task.reportBacklog(new Backlog(0, 1, 0), 10_000_000_000L);
+        task.reportBacklog(new Backlog(0, 1, 0), 15_000_000_000L);
         assertEquals(
             List.of(7L, 7L, 0L),
             events.take(0).stream().map(each -> ((Map<?, ?>) each.get("detail")).get("records")).toList());

@@ -24,7 +24,7 @@ import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.storage.Converter;
 import org.junit.jupiter.api.Test;
 
-/** Output and errors are the same as of Kafka's JsonConverter. */
+/** Tests that output and errors of {@link DirectJsonConverter} match Kafka's JsonConverter. */
 final class DirectJsonConverterTest {
     private static final List<Map<String, String>> CONFIGS = List.of(
         Map.of("schemas.enable", "true"),
@@ -63,7 +63,7 @@ final class DirectJsonConverterTest {
         cases.add(value(null, new LinkedHashMap<>(Map.of("key", Map.of("inner", true)))));
         cases.add(value(SchemaBuilder.map(Schema.STRING_SCHEMA, Schema.INT8_SCHEMA).build(), Map.of("one", (byte) 1)));
         for (SchemaAndValue each : cases) {
-            assertWritten(each);
+            assertSerializedDirectly(each);
         }
     }
 
@@ -83,19 +83,19 @@ final class DirectJsonConverterTest {
             .put("home", new Struct(ADDRESS).put("street", "Long").put("number", 1)).put("work", new Struct(ADDRESS))
             .put("tags", Arrays.asList("a", null)).put("scores", new LinkedHashMap<>(Map.of("x", 1.5)))
             .put("born", new Date(0));
-        assertWritten(value(PERSON, full));
-        assertWritten(value(PERSON, new Struct(PERSON).put("näme", "")));
-        assertWritten(value(SchemaBuilder.array(ADDRESS).build(), List.of(new Struct(ADDRESS), new Struct(ADDRESS))));
+        assertSerializedDirectly(value(PERSON, full));
+        assertSerializedDirectly(value(PERSON, new Struct(PERSON).put("näme", "")));
+        assertSerializedDirectly(value(SchemaBuilder.array(ADDRESS).build(), List.of(new Struct(ADDRESS), new Struct(ADDRESS))));
     }
 
     @Test
     void alternatingAndEqualSchemasMatchKafka() throws Exception {
-        JsonConverter kafkas = kafkas(Map.of("schemas.cache.size", "1"));
-        DirectJsonConverter direct = new DirectJsonConverter(kafkas(Map.of("schemas.cache.size", "1")));
+        JsonConverter kafkaConverter = newKafkaConverter(Map.of("schemas.cache.size", "1"));
+        DirectJsonConverter direct = new DirectJsonConverter(newKafkaConverter(Map.of("schemas.cache.size", "1")));
         for (int i = 0; i < 6; i++) {
             Schema schema = SchemaBuilder.struct().name("S" + i % 2).field("f" + i % 3, Schema.INT32_SCHEMA).build();
             Struct struct = new Struct(schema).put("f" + i % 3, i);
-            assertEquals(text(kafkas.fromConnectData("t", schema, struct)), text(direct.fromConnectData("t", schema, struct)));
+            assertEquals(text(kafkaConverter.fromConnectData("t", schema, struct)), text(direct.fromConnectData("t", schema, struct)));
         }
     }
 
@@ -118,44 +118,44 @@ final class DirectJsonConverterTest {
 
     @Test
     void nullStaysNull() throws Exception {
-        assertNull(new DirectJsonConverter(kafkas(Map.of())).fromConnectData("t", null, null));
+        assertNull(new DirectJsonConverter(newKafkaConverter(Map.of())).fromConnectData("t", null, null));
     }
 
     @Test
     void deserializationMatchesKafka() throws Exception {
         byte[] bytes = "{\"schema\":{\"type\":\"int32\"},\"payload\":5}".getBytes(StandardCharsets.UTF_8);
         assertEquals(
-            kafkas(Map.of()).toConnectData("t", bytes),
-            new DirectJsonConverter(kafkas(Map.of())).toConnectData("t", bytes));
+            newKafkaConverter(Map.of()).toConnectData("t", bytes),
+            new DirectJsonConverter(newKafkaConverter(Map.of())).toConnectData("t", bytes));
     }
 
     /** Fails if the converter delegates the value to Kafka's, or writes different bytes. */
-    private static void assertWritten(SchemaAndValue each) throws Exception {
+    private static void assertSerializedDirectly(SchemaAndValue each) throws Exception {
         for (Map<String, String> config : CONFIGS) {
             JsonConverter refusing = new JsonConverter() {
                 @Override
                 public byte[] fromConnectData(String topic, Schema schema, Object value) {
-                    throw new AssertionError("was left to Kafka's converter: " + value);
+                    throw new AssertionError("delegated to Kafka's converter: " + value);
                 }
             };
             refusing.configure(config, false);
             DirectJsonConverter direct = new DirectJsonConverter(refusing);
-            String expected = written(kafkas(config), each);
+            String expected = serialize(newKafkaConverter(config), each);
             for (int i = 0; i < 2; i++) {
-                assertEquals(expected, written(direct, each), config::toString);
+                assertEquals(expected, serialize(direct, each), config::toString);
             }
         }
     }
 
     private static void assertSame(SchemaAndValue each) throws Exception {
         for (Map<String, String> config : CONFIGS) {
-            Converter direct = new DirectJsonConverter(kafkas(config));
-            assertEquals(written(kafkas(config), each), written(direct, each), config::toString);
+            Converter direct = new DirectJsonConverter(newKafkaConverter(config));
+            assertEquals(serialize(newKafkaConverter(config), each), serialize(direct, each), config::toString);
         }
     }
 
     /** Returns the output of a converter, or its exception. */
-    private static String written(Converter converter, SchemaAndValue each) {
+    private static String serialize(Converter converter, SchemaAndValue each) {
         try {
             return text(converter.fromConnectData("t", each.schema(), each.value()));
         } catch (RuntimeException e) {
@@ -163,10 +163,10 @@ final class DirectJsonConverterTest {
         }
     }
 
-    private static JsonConverter kafkas(Map<String, String> config) {
-        JsonConverter made = new JsonConverter();
-        made.configure(config, false);
-        return made;
+    private static JsonConverter newKafkaConverter(Map<String, String> config) {
+        JsonConverter converter = new JsonConverter();
+        converter.configure(config, false);
+        return converter;
     }
 
     private static SchemaAndValue value(Schema schema, Object value) {

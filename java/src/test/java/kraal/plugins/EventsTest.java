@@ -9,13 +9,13 @@ import java.util.function.Supplier;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** Events in order, parsing of JSON, and partial implementations of interfaces. */
+/** Tests for {@link Events}, {@link Json} and {@link Partial}. */
 final class EventsTest {
     @Test
     void takeReturnsAllEventsInOrder() throws InterruptedException {
         Events events = new Events();
-        events.ofTask(new ConnectorTaskId("a", 1), 7, "started", null);
-        events.ofConnector("a", 8, "reconfigure", null);
+        events.addTaskEvent(new ConnectorTaskId("a", 1), 7, "started", null);
+        events.addConnectorEvent("a", 8, "reconfigure", null);
         List<Map<String, Object>> taken = events.take(0);
         assertEquals(2, taken.size());
         assertEquals(7L, taken.get(0).get("run"));

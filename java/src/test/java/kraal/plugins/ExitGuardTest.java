@@ -14,16 +14,16 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Runs in a JVM with the agent; JUnit itself calls System.exit. */
+/** Tests for {@link ExitGuard} in a JVM with the agent. JUnit itself calls System.exit. */
 class ExitGuardTest {
     @BeforeEach
     void guard() {
-        ExitGuard.ending = false;
+        ExitGuard.mayExit = false;
     }
 
     @AfterEach
     void allowExit() {
-        ExitGuard.ending = true;
+        ExitGuard.mayExit = true;
     }
 
     @Test

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The format of log lines that the Python worker parses. */
+/** Tests for the format of log lines that the Python worker parses. */
 final class LogLinesTest {
     private final LoggerContext context = (LoggerContext) LogManager.getContext(false);
     private final Lines lines = new Lines(context);
@@ -41,7 +41,7 @@ final class LogLinesTest {
     void recordTextStaysInItsLine() throws Exception {
         String text = "Bad record: a\n[\"ERROR\",\"x\",\"[other|task-0] \",\"forged\"]\r\u2028\"\\\u0085";
         LogManager.getLogger("a.B").warn(text, new IllegalStateException(text));
-        List<String> parts = only();
+        List<String> parts = parseOnlyLine();
         assertEquals(List.of("WARN", "a.B", "[orders|task-0] "), parts.subList(0, 3));
         assertTrue(parts.get(3).startsWith(text + "\njava.lang.IllegalStateException: " + text + "\n\tat "), parts.get(3));
     }
@@ -52,10 +52,10 @@ final class LogLinesTest {
         line.setLoggerName("com.example.Client");
         line.setParameters(new Object[] {3});
         new PluginProcess.ToLog4j().publish(line);
-        assertEquals(List.of("WARN", "com.example.Client", "[orders|task-0] ", "3 records\n"), only());
+        assertEquals(List.of("WARN", "com.example.Client", "[orders|task-0] ", "3 records\n"), parseOnlyLine());
     }
 
-    private List<String> only() throws Exception {
+    private List<String> parseOnlyLine() throws Exception {
         assertEquals(1, lines.written.size());
         String line = lines.written.get(0);
         assertEquals(line.length() - 1, line.indexOf('\n'), line);

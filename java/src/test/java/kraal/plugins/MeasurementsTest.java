@@ -20,11 +20,11 @@ import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** The metrics of tasks, plugins and the process. */
+/** Tests for the metrics of tasks, plugins and the process. */
 final class MeasurementsTest {
-    private static final long PATIENCE_MS = 10_000;
+    private static final long TIMEOUT_MS = 10_000;
     private final Metrics metrics = new Metrics();
-    private final PluginMetricsImpl ofTask = new PluginMetricsImpl(metrics, ordered("connector", "c", "task", "0"));
+    private final PluginMetricsImpl taskPluginMetrics = new PluginMetricsImpl(metrics, ordered("connector", "c", "task", "0"));
     private final PluginNumbers numbers = new PluginNumbers(100);
 
     /** The interface of Debezium's MBeans. */
@@ -50,12 +50,12 @@ final class MeasurementsTest {
 
         @Override
         public String getLastEvent() {
-            throw new AssertionError("nobody asks for text");
+            throw new AssertionError("text attributes must not be read");
         }
     }
 
     @Test
-    void taskMetricsAreThoseOfTheirGroups() {
+    void taskMetricsIncludeOnlyTaskGroups() {
         add("task-error-metrics", "total-retries", 3.0);
         add("source-task-metrics", "source-record-poll-total", 5.0);
         add("connector-task-metrics", "status", "running");
@@ -69,39 +69,39 @@ final class MeasurementsTest {
 
     @Test
     void pluginMetricsHaveTagsAndTextIsOmitted() throws InterruptedException {
-        addOfPlugin("size", Map.of("place", "x"), (config, now) -> 7);
-        addOfPlugin("open", Map.of(), (config, now) -> true);
-        addOfPlugin("text", Map.of(), (config, now) -> "words");
-        addOfPlugin("bad", Map.of(), (config, now) -> {
+        addPluginMetric("size", Map.of("place", "x"), (config, now) -> 7);
+        addPluginMetric("open", Map.of(), (config, now) -> true);
+        addPluginMetric("text", Map.of(), (config, now) -> "words");
+        addPluginMetric("bad", Map.of(), (config, now) -> {
             throw new IllegalStateException("unknown");
         });
-        Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, PATIENCE_MS).get("plugins");
+        Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("plugins");
         assertEquals(Map.of(
             "size", Map.of("help", "Its size.", "rows", List.of(List.of(ordered("connector", "c", "task", "0", "place", "x"), 7))),
             "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), found);
     }
 
     /** A number whose class belongs to a plugin. */
-    private static final class Own extends Number {
+    private static final class PluginNumber extends Number {
         private final double value;
 
-        Own(double value) {
+        PluginNumber(double value) {
             this.value = value;
         }
 
         @Override
         public int intValue() {
-            throw new AssertionError("nobody asks for it");
+            throw new AssertionError("only doubleValue must be called");
         }
 
         @Override
         public long longValue() {
-            throw new AssertionError("nobody asks for it");
+            throw new AssertionError("only doubleValue must be called");
         }
 
         @Override
         public float floatValue() {
-            throw new AssertionError("nobody asks for it");
+            throw new AssertionError("only doubleValue must be called");
         }
 
         @Override
@@ -114,16 +114,16 @@ final class MeasurementsTest {
 
         @Override
         public String toString() {
-            throw new AssertionError("nobody asks for it");
+            throw new AssertionError("only doubleValue must be called");
         }
     }
 
     @Test
     void errorsOfPluginNumbersAffectOnlyTheirMetrics() throws InterruptedException {
-        addOfPlugin("own", Map.of(), (config, now) -> new Own(1.5));
-        addOfPlugin("broken", Map.of(), (config, now) -> new Own(-1));
-        addOfPlugin("size", Map.of(), (config, now) -> 7);
-        Map<String, Object> found = numbers.take(metrics, PATIENCE_MS);
+        addPluginMetric("own", Map.of(), (config, now) -> new PluginNumber(1.5));
+        addPluginMetric("broken", Map.of(), (config, now) -> new PluginNumber(-1));
+        addPluginMetric("size", Map.of(), (config, now) -> 7);
+        Map<String, Object> found = numbers.take(metrics, TIMEOUT_MS);
         assertEquals(Set.of("own", "size"), ((Map<?, ?>) found.get("plugins")).keySet());
         assertTrue(Json.text(found).contains("[{\"connector\":\"c\",\"task\":\"0\"},1.5]"), Json.text(found));
     }
@@ -131,28 +131,28 @@ final class MeasurementsTest {
     @Test
     void valuesAreLimitedToTheMaximum() throws InterruptedException {
         for (int i = 0; i < 5; i++) {
-            addOfPlugin("size", Map.of("place", "" + i), (config, now) -> 7);
+            addPluginMetric("size", Map.of("place", "" + i), (config, now) -> 7);
         }
-        Map<?, ?> found = (Map<?, ?>) new PluginNumbers(3).take(metrics, PATIENCE_MS).get("plugins");
+        Map<?, ?> found = (Map<?, ?>) new PluginNumbers(3).take(metrics, TIMEOUT_MS).get("plugins");
         assertEquals(3, ((List<?>) ((Map<?, ?>) found.get("size")).get("rows")).size());
     }
 
     @Test
-    void hungPluginMakesPluginMetricsUnavailableMeanwhile() throws InterruptedException {
-        CountDownLatch answers = new CountDownLatch(1);
-        addOfPlugin("slow", Map.of(), (config, now) -> {
+    void pluginMetricsAreUnavailableWhileAPluginHangs() throws InterruptedException {
+        CountDownLatch released = new CountDownLatch(1);
+        addPluginMetric("slow", Map.of(), (config, now) -> {
             try {
-                answers.await();
+                released.await();
             } catch (InterruptedException e) {
                 throw new IllegalStateException(e);
             }
             return 1;
         });
         assertNull(numbers.take(metrics, 1));
-        assertNull(numbers.take(metrics, PATIENCE_MS * 1000), "who is known to be late is not waited for again");
-        answers.countDown();
+        assertNull(numbers.take(metrics, TIMEOUT_MS * 1000), "no further wait for a plugin that has timed out");
+        released.countDown();
         Map<String, Object> found = null;
-        for (long end = System.nanoTime() + PATIENCE_MS * 1_000_000; found == null && System.nanoTime() < end; ) {
+        for (long end = System.nanoTime() + TIMEOUT_MS * 1_000_000; found == null && System.nanoTime() < end; ) {
             found = numbers.take(metrics, 1);
         }
         assertTrue(((Map<?, ?>) found.get("plugins")).containsKey("slow"));
@@ -163,7 +163,7 @@ final class MeasurementsTest {
         ObjectName name = new ObjectName("debezium.postgres:type=connector-metrics,context=streaming,server=shop,task=0");
         ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(), name);
         try {
-            Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, PATIENCE_MS).get("debezium");
+            Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("debezium");
             assertEquals(Set.of("MilliSecondsBehindSource", "Connected"), found.keySet());
             Map<String, String> labels =
                 ordered("plugin", "postgres", "context", "streaming", "name", "shop", "task", "0");
@@ -190,7 +190,7 @@ final class MeasurementsTest {
         RunningConnector connector = new RunningConnector("c", 1, new Events(), first);
         first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
         connector.detach();
-        first.removeMetric(size(first)); // as its stop() may do
+        first.removeMetric(size(first)); // the connector's stop() may do the same
         first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
         connector.close();
         assertThrows(IllegalStateException.class, () -> size(first));
@@ -210,8 +210,8 @@ final class MeasurementsTest {
             (Gauge<Object>) (config, now) -> value);
     }
 
-    private void addOfPlugin(String name, Map<String, String> tags, Gauge<Object> value) {
-        ofTask.addMetric(ofTask.metricName(name, "Its " + name + ".", new LinkedHashMap<>(tags)), value);
+    private void addPluginMetric(String name, Map<String, String> tags, Gauge<Object> value) {
+        taskPluginMetrics.addMetric(taskPluginMetrics.metricName(name, "Its " + name + ".", new LinkedHashMap<>(tags)), value);
     }
 
     private static LinkedHashMap<String, String> ordered(String... pairs) {

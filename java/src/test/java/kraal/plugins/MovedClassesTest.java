@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Runs in a JVM with the agent. The property {@code before44} lists the classes of Kafka 4.3 that Kafka 4.4 lacks. */
+/** Tests for {@link MovedClasses} in a JVM with the agent. The property {@code before44} lists the classes of Kafka 4.3 that Kafka 4.4 lacks. */
 class MovedClassesTest {
     private static final String UTILS = "org.apache.kafka.common.utils.";
 
@@ -29,20 +29,20 @@ class MovedClassesTest {
     @MethodSource("before44")
     void namesBeforeKafka44AreClasses(String name) throws Exception {
         String simple = name.substring(UTILS.length());
-        String expected = "CollectionUtils".equals(simple) ? name : UTILS + "internals." + simple; // Kafka has removed it
-        assertEquals(expected, used(name).getName());
-        assertEquals(expected, used("[L" + name + ";").getComponentType().getName());
+        String expected = "CollectionUtils".equals(simple) ? name : UTILS + "internals." + simple; // removed in Kafka 4.4
+        assertEquals(expected, resolve(name).getName());
+        assertEquals(expected, resolve("[L" + name + ";").getComponentType().getName());
     }
 
     @Test
     void otherNamesAreUnchanged() throws Exception {
-        assertEquals(UTILS + "Utils", used(UTILS + "Utils").getName());
-        NoClassDefFoundError missing = assertThrows(NoClassDefFoundError.class, () -> used("relocated." + UTILS + "Exit"));
+        assertEquals(UTILS + "Utils", resolve(UTILS + "Utils").getName());
+        NoClassDefFoundError missing = assertThrows(NoClassDefFoundError.class, () -> resolve("relocated." + UTILS + "Exit"));
         assertEquals("relocated/org/apache/kafka/common/utils/Exit", missing.getMessage());
     }
 
     /** Returns the class to which this name in a constant pool resolves. */
-    private static Class<?> used(String name) throws Exception {
+    private static Class<?> resolve(String name) throws Exception {
         ClassFile user = new ClassFile(false, "kraal.plugins.User", "java.lang.Object");
         ConstPool constants = user.getConstPool();
         Bytecode code = new Bytecode(constants, 1, 0);

@@ -10,19 +10,19 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** The events that a run of a task reports. */
+/** Tests for the events that a run of a task reports. */
 final class RunningTaskTest {
     private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
     private final Events events = new Events();
-    private Map<String, Object> numbers = Map.of("total-retries", 3.0);
-    private final RunningTask task = new RunningTask(ID, 9, true, events, () -> numbers);
+    private Map<String, Object> metrics = Map.of("total-retries", 3.0);
+    private final RunningTask task = new RunningTask(ID, 9, true, events, () -> metrics);
 
     @Test
     void progressIsReportedWhenItHasChanged() throws InterruptedException {
-        task.progress();
-        task.progress();
-        task.uses("topic");
-        task.progress();
+        task.reportProgress();
+        task.reportProgress();
+        task.addTopic("topic");
+        task.reportProgress();
         List<Map<String, Object>> taken = events.take(0);
         assertEquals(2, taken.size());
         assertEquals(Set.of("topic"), ((Map<?, ?>) taken.get(1).get("detail")).get("topics"));
@@ -30,15 +30,15 @@ final class RunningTaskTest {
 
     @Test
     void startAndEndOfAStepAreReported() throws InterruptedException {
-        task.works(false);
-        task.works(true);
-        task.works(true);
-        task.works(false);
+        task.setBusy(false);
+        task.setBusy(true);
+        task.setBusy(true);
+        task.setBusy(false);
         assertEquals(List.of(true, false), events.take(0).stream().map(each -> each.get("detail")).toList());
     }
 
     @Test
-    void failureHasTheTraceOfAJavaWorker() throws InterruptedException {
+    void failureContainsTheStackTrace() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
         Map<String, Object> event = events.take(0).get(1);
         assertEquals("failed", event.get("what"));
@@ -49,7 +49,7 @@ final class RunningTaskTest {
     @Test
     void finalMetricsAreReportedBeforeTheFailure() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
-        numbers = Map.of();
+        metrics = Map.of();
         Map<String, Object> event = events.take(0).get(0);
         assertEquals("measured", event.get("what"));
         assertEquals(Map.of("total-retries", 3.0), event.get("detail"));
@@ -57,10 +57,10 @@ final class RunningTaskTest {
 
     @Test
     void failureIsReportedWithoutMetrics() throws InterruptedException {
-        RunningTask unmeasured = new RunningTask(ID, 9, true, events, () -> {
-            throw new IllegalStateException("no numbers");
+        RunningTask taskWithoutMetrics = new RunningTask(ID, 9, true, events, () -> {
+            throw new IllegalStateException("no metrics");
         });
-        unmeasured.onFailure(ID, new ConnectException("broken"));
+        taskWithoutMetrics.onFailure(ID, new ConnectException("broken"));
         assertEquals("failed", events.take(0).get(0).get("what"));
     }
 }

@@ -14,10 +14,10 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** The durations of a task's steps, measured by Kafka's classes. */
+/** Tests for the durations of a task's steps, which Kafka's classes measure. */
 final class TaskTimesTest {
     private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
-    private static final String KAFKAS = "org.apache.kafka.connect.runtime.";
+    private static final String RUNTIME_PACKAGE = "org.apache.kafka.connect.runtime.";
     private final Events events = new Events();
     private final ConnectMetrics metrics = new ConnectMetrics("worker", new StandaloneConfig(Map.of(
         "bootstrap.servers", "127.0.0.1:9", "offset.storage.file.filename", "none",
@@ -31,41 +31,41 @@ final class TaskTimesTest {
 
     @Test
     void sourceReportsPollsAndCommits() throws Exception {
-        Object polls = measuredBy("AbstractWorkerSourceTask$SourceTaskMetricsGroup", ID, metrics);
-        Object commits = measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(true));
+        Object polls = createMetricsGroup("AbstractWorkerSourceTask$SourceTaskMetricsGroup", ID, metrics);
+        Object commits = createMetricsGroup("WorkerTask$TaskMetricsGroup", ID, metrics, task(true));
         RunningTask task = task(true);
         int published = metrics.metrics().metrics().size();
-        task.measure(metrics);
-        assertEquals(published, metrics.metrics().metrics().size(), "JMX shows Kafka's metrics alone");
+        task.findSensors(metrics);
+        assertEquals(published, metrics.metrics().metrics().size(), "no metrics are published in addition to Kafka's");
         call(polls, "recordPoll", 10, 30L);
         call(polls, "recordPoll", 10, 50L);
         call(commits, "recordCommit", 7L, true);
         call(commits, "recordCommit", 1000L, false);
-        assertEquals(Map.of("poll", List.of(2L, 80.0), "commit", List.of(1L, 7.0)), told(task));
+        assertEquals(Map.of("poll", List.of(2L, 80.0), "commit", List.of(1L, 7.0)), reportTimes(task));
     }
 
     @Test
     void sinkReportsPutsAndCommits() throws Exception {
-        Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
-        measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
+        Object puts = createMetricsGroup("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
+        createMetricsGroup("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
         RunningTask task = task(false);
-        task.measure(metrics);
+        task.findSensors(metrics);
         call(puts, "recordPut", 12L);
-        assertEquals(Map.of("put", List.of(1L, 12.0), "commit", List.of(0L, 0.0)), told(task));
+        assertEquals(Map.of("put", List.of(1L, 12.0), "commit", List.of(0L, 0.0)), reportTimes(task));
     }
 
     @Test
     void timesAreReportedWhenTheyHaveChanged() throws Exception {
-        Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
-        measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
+        Object puts = createMetricsGroup("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
+        createMetricsGroup("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
         RunningTask task = task(false);
-        task.times();
-        task.measure(metrics);
-        task.times();
+        task.reportTimes();
+        task.findSensors(metrics);
+        task.reportTimes();
         assertEquals(List.of(), events.take(0));
         call(puts, "recordPut", 0L);
-        task.times();
-        task.times();
+        task.reportTimes();
+        task.reportTimes();
         assertEquals(1, events.take(0).size());
     }
 
@@ -73,19 +73,19 @@ final class TaskTimesTest {
         return new RunningTask(ID, 9, source, events, Map::of);
     }
 
-    private Object told(RunningTask task) throws InterruptedException {
-        task.times();
+    private Object reportTimes(RunningTask task) throws InterruptedException {
+        task.reportTimes();
         Map<String, Object> event = events.take(0).get(0);
         assertEquals("times", event.get("what"));
         return event.get("detail");
     }
 
     /** Creates the objects that Kafka's worker creates for a task. */
-    private static Object measuredBy(String name, Object... arguments) throws ReflectiveOperationException {
-        Constructor<?> made = Arrays.stream(Class.forName(KAFKAS + name).getDeclaredConstructors())
+    private static Object createMetricsGroup(String name, Object... arguments) throws ReflectiveOperationException {
+        Constructor<?> constructor = Arrays.stream(Class.forName(RUNTIME_PACKAGE + name).getDeclaredConstructors())
             .filter(each -> each.getParameterCount() == arguments.length).findFirst().orElseThrow();
-        made.setAccessible(true);
-        return made.newInstance(arguments);
+        constructor.setAccessible(true);
+        return constructor.newInstance(arguments);
     }
 
     private static void call(Object of, String name, Object... arguments) throws ReflectiveOperationException {

@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.junit.jupiter.api.Test;
 
-/** The start of tasks. */
+/** Tests for the start of tasks. */
 final class TasksTest {
     private final Events events = new Events();
     private final List<Runnable> accepted = new ArrayList<>();
@@ -22,7 +22,7 @@ final class TasksTest {
     });
 
     @Test
-    void taskWithoutAThreadStartsLater() throws Exception {
+    void startCanBeRetriedAfterThreadExhaustion() throws Exception {
         assertThrows(OutOfMemoryError.class, () -> start(1));
         exhausted = false;
         start(2);
@@ -46,7 +46,7 @@ final class TasksTest {
         start(1);
         assertEquals(List.of(), events.take(0));
         assertEquals(1, accepted.size());
-        assertEquals(true, tasks.end("name", 0, 1), "nothing of it has started");
+        assertEquals(true, tasks.end("name", 0, 1), "the obsolete run has not started");
     }
 
     @Test

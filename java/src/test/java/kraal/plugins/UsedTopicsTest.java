@@ -9,7 +9,7 @@ import java.util.List;
 import org.apache.kafka.connect.runtime.TopicStatus;
 import org.junit.jupiter.api.Test;
 
-/** The topics that tasks have reported. */
+/** Tests for {@link UsedTopics}. */
 final class UsedTopicsTest {
     private final List<String> reported = new ArrayList<>();
     private boolean running = true;

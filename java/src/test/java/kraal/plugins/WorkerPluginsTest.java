@@ -10,26 +10,26 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.StringConverter;
 import org.junit.jupiter.api.Test;
 
-/** The converters of source and sink tasks. */
+/** Tests for the converters of source and sink tasks. */
 final class WorkerPluginsTest {
     private static final String VALUE = "value.converter";
     private final WorkerPlugins plugins = new WorkerPlugins(Map.of("plugin.path", "", "plugin.discovery", "service_load"));
 
     @Test
     void sourceTasksUseTheDirectJsonConverter() {
-        Converter made = plugins.startSource(
-            () -> made(JsonConverter.class, Map.of("value.converter.schemas.enable", "false")));
-        assertEquals(DirectJsonConverter.class, made.getClass());
-        assertEquals("5", new String(made.fromConnectData("t", null, 5)));
+        Converter converter = plugins.startSource(
+            () -> newConverter(JsonConverter.class, Map.of("value.converter.schemas.enable", "false")));
+        assertEquals(DirectJsonConverter.class, converter.getClass());
+        assertEquals("5", new String(converter.fromConnectData("t", null, 5)));
     }
 
     @Test
     void otherTasksUseTheConfiguredConverter() {
-        assertEquals(JsonConverter.class, made(JsonConverter.class, Map.of()).getClass());
-        assertEquals(StringConverter.class, plugins.startSource(() -> made(StringConverter.class, Map.of())).getClass());
+        assertEquals(JsonConverter.class, newConverter(JsonConverter.class, Map.of()).getClass());
+        assertEquals(StringConverter.class, plugins.startSource(() -> newConverter(StringConverter.class, Map.of())).getClass());
     }
 
-    private Converter made(Class<?> converter, Map<String, String> more) {
+    private Converter newConverter(Class<?> converter, Map<String, String> more) {
         Map<String, String> config = new HashMap<>(more);
         config.putAll(Map.of("name", "n", "connector.class", "none", VALUE, converter.getName()));
         return plugins.newConverter(new ConnectorConfig(plugins, config), VALUE, VALUE + ".plugin.version");

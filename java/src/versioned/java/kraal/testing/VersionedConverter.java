@@ -18,7 +18,7 @@ public final class VersionedConverter implements Converter, HeaderConverter, Ver
 
     @Override
     public void configure(Map<String, ?> configs, boolean isKey) {
-        // has nothing to set
+        // no settings
     }
 
     @Override
@@ -48,11 +48,11 @@ public final class VersionedConverter implements Converter, HeaderConverter, Ver
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // has nothing to set
+        // no settings
     }
 
     @Override
     public void close() {
-        // nothing is open
+        // no resources
     }
 }

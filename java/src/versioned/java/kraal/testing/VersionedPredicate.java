@@ -25,11 +25,11 @@ public final class VersionedPredicate<R extends ConnectRecord<R>> implements Pre
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // has nothing to set
+        // no settings
     }
 
     @Override
     public void close() {
-        // nothing is open
+        // no resources
     }
 }

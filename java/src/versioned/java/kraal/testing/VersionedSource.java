@@ -35,13 +35,13 @@ public final class VersionedSource extends SourceConnector {
 
     @Override
     public void stop() {
-        // nothing is open
+        // no resources
     }
 
     @Override
     public ConfigDef config() {
         return Versioned.keys()
-            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the record goes.");
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Topic of the record.");
     }
 
     /** Writes the record. */

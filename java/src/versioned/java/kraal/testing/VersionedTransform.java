@@ -27,11 +27,11 @@ public final class VersionedTransform<R extends ConnectRecord<R>> implements Tra
 
     @Override
     public void configure(Map<String, ?> configs) {
-        // has nothing to set
+        // no settings
     }
 
     @Override
     public void close() {
-        // nothing is open
+        // no resources
     }
 }

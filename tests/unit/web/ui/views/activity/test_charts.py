@@ -40,7 +40,7 @@ def test_several_tasks_have_a_total_and_separate_lines() -> None:
 
 
 def test_many_tasks_have_only_a_total() -> None:
-    charts = build_charts(series(*(task(at, records_per_second=[1]) for at in range(MAX_LINES + 1))))
+    charts = build_charts(series(*(task(number, records_per_second=[1]) for number in range(MAX_LINES + 1))))
     assert lines(charts, "rate") == {"All tasks": [MAX_LINES + 1]}
 
 
@@ -64,17 +64,19 @@ def test_phases_are_averaged_over_tasks_with_batches() -> None:
 
 def test_phases_are_stacked_only_for_the_same_batches() -> None:
     def stacked(**values: Any) -> bool:
-        many = build_charts(series(*(task(number, **values) for number in range(4)))).charts[0]
+        chart_of_several_tasks = build_charts(
+            series(*(task(number, **values) for number in range(4)))
+        ).charts[0]
         (chart,) = build_charts(series(task(0, **values))).charts
-        assert many.stacked == chart.stacked
+        assert chart_of_several_tasks.stacked == chart.stacked
         return chart.stacked
 
     assert stacked(poll_ms=[3, 3, None, 3], write_ms=[9, 9, None, 9], commit_ms=[1, None, 1, 1])
-    assert stacked(poll_ms=[None, None], write_ms=[9, None]), "of a single phase as well"
+    assert stacked(poll_ms=[None, None], write_ms=[9, None]), "a single phase can be stacked"
     assert not stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
-    takes_turns = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
-    takes_turns.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
-    assert not build_charts(series(*takes_turns)).charts[0].stacked
+    alternating = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
+    alternating.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
+    assert not build_charts(series(*alternating)).charts[0].stacked
 
 
 def test_charts_report_whether_they_have_times() -> None:
@@ -110,9 +112,9 @@ def test_chart_data_is_plain_json() -> None:
     ]
 
 
-@pytest.mark.parametrize("answer", [None, [], {"tasks": 7}, {"tasks": [None, {"records_per_second": 7}]}])
-def test_malformed_response_has_no_charts(answer: object) -> None:
-    assert build_charts(answer).charts == []
+@pytest.mark.parametrize("response", [None, [], {"tasks": 7}, {"tasks": [None, {"records_per_second": 7}]}])
+def test_malformed_response_has_no_charts(response: object) -> None:
+    assert build_charts(response).charts == []
 
 
 def test_short_arrays_are_padded() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.letters import (
+from web.ui.views.activity.dead_letters import (
     MAX_REPLAYED,
     confirmation,
     describe_replay,
@@ -49,7 +49,7 @@ def test_letter_has_origin_and_failure() -> None:
     letters = parse_letters(make_response(LETTER))
     (letter,) = letters.latest
     assert (letters.topic, letters.letters, letters.remaining) == ("dead", 40, 17)
-    assert (letter.place, letter.origin, letter.task, letter.ms) == ("dead-0@17", "orders-2@99", 1, 1_000)
+    assert (letter.position, letter.origin, letter.task, letter.ms) == ("dead-0@17", "orders-2@99", 1, 1_000)
     assert (letter.stage, letter.message) == ("VALUE_CONVERTER", "Converting byte[] failed")
     assert letter.cause == "ParseException: Unexpected end"
     assert letter.class_name.endswith("JsonConverter")
@@ -69,7 +69,7 @@ def test_bytes_are_text_base64_or_null() -> None:
 
 def test_letter_without_context_headers_is_shown() -> None:
     (letter,) = parse_letters(make_response({**LETTER, "error": None})).latest
-    assert (letter.origin, letter.explained, letter.place) == ("", False, "dead-0@17")
+    assert (letter.origin, letter.explained, letter.position) == ("", False, "dead-0@17")
 
 
 def test_letter_of_a_source_has_an_origin_without_offset() -> None:
@@ -88,8 +88,8 @@ def test_truncated_fields_have_their_full_size() -> None:
     truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
     (letter,) = parse_letters(make_response({**LETTER, "truncated": truncated})).latest
     assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
-    (whole,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
-    assert (whole.key.full, whole.value.full, whole.more_headers) == (None, None, False)
+    (complete,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
+    assert (complete.key.full, complete.value.full, complete.more_headers) == (None, None, False)
 
 
 def test_partial_search_of_the_topic_is_reported() -> None:
@@ -98,9 +98,9 @@ def test_partial_search_of_the_topic_is_reported() -> None:
     assert parse_letters(make_response()).searched is None
 
 
-@pytest.mark.parametrize("shape", [None, [], {"shown": 7}, {"shown": [7]}])
-def test_malformed_response_has_no_letters(shape: object) -> None:
-    assert parse_letters(shape).latest == []
+@pytest.mark.parametrize("malformed", [None, [], {"shown": 7}, {"shown": [7]}])
+def test_malformed_response_has_no_letters(malformed: object) -> None:
+    assert parse_letters(malformed).latest == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_invalid_limits_are_rejected(typed: str) -> None:
         parse_limit(typed)
 
 
-def test_replay_is_one_request() -> None:
+def test_replay_request_has_limit_and_dry_run() -> None:
     request = replay_request("orders/sink", 5, dry_run=True)
     assert request.text == "POST /connectors/orders%2Fsink/dead-letters/replay"
     assert request.body == {"limit": 5, "dry_run": True}

@@ -28,8 +28,8 @@ def line(
     }
 
 
-def messages(answer: Any, **choice: Any) -> list[str]:
-    return [each.message for each in filter_log(answer, **choice).lines]
+def messages(response: Any, **filters: Any) -> list[str]:
+    return [each.message for each in filter_log(response, **filters).lines]
 
 
 def test_newest_line_comes_first_across_workers() -> None:
@@ -37,31 +37,37 @@ def test_newest_line_comes_first_across_workers() -> None:
 
 
 def test_level_filter_includes_higher_levels() -> None:
-    answer = {
-        "lines": [line(at, level) for at, level in enumerate(("DEBUG", "INFO", "WARNING", "ERROR", "odd"))]
+    response = {
+        "lines": [
+            line(number, level) for number, level in enumerate(("DEBUG", "INFO", "WARNING", "ERROR", "odd"))
+        ]
     }
-    assert messages(answer, level="WARN") == ["line 4", "line 3", "line 2"]
-    assert len(messages(answer)) == 5
+    assert messages(response, level="WARN") == ["line 4", "line 3", "line 2"]
+    assert len(messages(response)) == 5
 
 
 def test_lines_are_filtered_by_task_and_text() -> None:
-    answer = {
+    response = {
         "lines": [line(1, task=None), line(2, task=1), line(3, message="Disk FULL"), line(4, logger="x.full")]
     }
-    assert messages(answer, task=1) == ["line 2"]
-    assert messages(answer, query="full") == ["line 4", "Disk FULL"]
+    assert messages(response, task=1) == ["line 2"]
+    assert messages(response, query="full") == ["line 4", "Disk FULL"]
 
 
 def test_page_limits_lines_and_reports_more() -> None:
-    log = filter_log({"lines": [line(at) for at in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
-    assert (len(log.lines), log.more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
+    log = filter_log(
+        {"lines": [line(number) for number in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]}
+    )
+    assert (len(log.lines), log.has_more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
     assert log.lines[0].id == MAX_LINES
 
 
 def test_levels_have_a_tone() -> None:
     tones = [
         each.tone
-        for each in filter_log({"lines": [line(9 - at, level) for at, level in enumerate(LEVELS)]}).lines
+        for each in filter_log(
+            {"lines": [line(9 - number, level) for number, level in enumerate(LEVELS)]}
+        ).lines
     ]
     assert tones == ["fine", "fine", "info", "warn", "error", "error", "info"]
 
@@ -99,7 +105,7 @@ def test_plugin_alias_has_the_loggers_of_its_lines() -> None:
     ]
 
 
-def test_level_is_set_by_one_request() -> None:
+def test_level_request_names_logger_and_scope() -> None:
     request = level_request(" a.b/../c ", "DEBUG", "cluster")
     assert (request.text, request.body) == (
         "PUT /admin/loggers/a.b%2F..%2Fc?scope=cluster",
@@ -108,15 +114,15 @@ def test_level_is_set_by_one_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logger", "level", "scope", "why"),
+    ("logger", "level", "scope", "error"),
     [
-        (" ", "INFO", "worker", "Name a logger."),
-        ("a", "LOUD", "worker", "no level 'LOUD'"),
-        ("a", "INFO", "world", "no scope 'world'"),
+        (" ", "INFO", "worker", "Enter the name of a logger."),
+        ("a", "LOUD", "worker", "Unknown level 'LOUD'"),
+        ("a", "INFO", "world", "Unknown scope 'world'"),
     ],
 )
-def test_invalid_level_or_scope_is_rejected(logger: str, level: str, scope: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+def test_invalid_level_or_scope_is_rejected(logger: str, level: str, scope: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
         level_request(logger, level, scope)
 
 
@@ -129,7 +135,7 @@ def test_result_names_the_scope_of_a_level() -> None:
     assert level_result("DEBUG", "worker", "w:1", ["a"]) == "logs at DEBUG on w:1"
 
 
-@pytest.mark.parametrize("answer", [None, [], {"lines": 7}, {"lines": [None, 7]}])
-def test_malformed_response_has_no_lines(answer: object) -> None:
-    assert filter_log(answer).lines == []
+@pytest.mark.parametrize("response", [None, [], {"lines": 7}, {"lines": [None, 7]}])
+def test_malformed_response_has_no_lines(response: object) -> None:
+    assert filter_log(response).lines == []
     assert filter_log({"lines": [{}]}).lines[0].message == ""

@@ -10,28 +10,28 @@ NOW = 1_000_000
 
 
 def state(
-    ms: int, word: str, cause: str = "", *, task: int | None = 0, by: str = "", worker: str = "w:1"
+    ms: int, state_name: str, cause: str = "", *, task: int | None = 0, by: str = "", worker: str = "w:1"
 ) -> Any:
     return {
         "ms": ms,
         "task": task,
-        "state": word,
+        "state": state_name,
         "worker_id": worker,
         "generation": 3,
         "cause": cause,
         "by": by,
-        "trace": "IOError: full\n\tat a.B" if word == "FAILED" else None,
+        "trace": "IOError: full\n\tat a.B" if state_name == "FAILED" else None,
     }
 
 
 def make_timeline(*states: Any) -> Timeline:
-    """Return the timeline of states, which are given in chronological order."""
+    """Return the timeline of states; `states` must be in chronological order."""
     return build_timeline(
         {"worker_id": "w:9", "since_ms": 5, "dropped": 2, "states": list(reversed(states))}, NOW
     )
 
 
-def test_state_lasts_until_the_next_one_or_now() -> None:
+def test_state_lasts_until_the_next_state_or_now() -> None:
     timeline = make_timeline(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
     assert [(each.state, each.lasted_ms, each.current) for each in timeline.entries] == [
         ("failed", 100_000, True),
@@ -84,7 +84,7 @@ def test_entry_marks_a_moved_instance() -> None:
     timeline = make_timeline(
         state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
     )
-    assert [each.moved for each in timeline.entries] == [False, True, False]
+    assert [each.is_moved for each in timeline.entries] == [False, True, False]
 
 
 def test_state_before_worker_startup_is_marked() -> None:
@@ -123,7 +123,9 @@ def test_restart_has_the_duration_of_the_following_run() -> None:
         state(710, "FAILED", "IOError: still full"),
         state(800, "RESTARTING", "automatic restart 2 of 5"),
     )
-    assert [(each.automatic, each.by, each.ran_ms, each.ended, each.why) for each in timeline.restarts] == [
+    assert [
+        (each.automatic, each.by, each.ran_ms, each.next_state, each.next_cause) for each in timeline.restarts
+    ] == [
         (True, "", None, "", ""),
         (True, "", None, "failed", "IOError: still full"),
         (False, "POST from 10.0.0.7", 500, "failed", "IOError: full"),
@@ -150,8 +152,8 @@ def test_strip_is_limited_to_a_day_and_its_width() -> None:
     )
     widths = {each.state: each.width for each in build_strip(entries.entries, now)}
     assert widths["running"] == pytest.approx(widths["paused"], abs=2)
-    many = [state(now - at, "FAILED" if at % 2 else "RUNNING") for at in range(1_000)]
-    timeline = build_strip(build_timeline({"states": many}, now).entries, now)
+    states = [state(now - number, "FAILED" if number % 2 else "RUNNING") for number in range(1_000)]
+    timeline = build_strip(build_timeline({"states": states}, now).entries, now)
     assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
     assert timeline[-1].state == "running"
 

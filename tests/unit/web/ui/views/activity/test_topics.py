@@ -25,13 +25,15 @@ def test_topic_pattern_is_shown() -> None:
 
 
 @pytest.mark.parametrize("config", [None, [], {"topics": 7, "topics.regex": 7}])
-@pytest.mark.parametrize("answer", [None, [], {"c": 7}, {"c": {"topics": [7]}}, {"other": {"topics": ["x"]}}])
-def test_malformed_response_has_no_topics(answer: Any, config: Any) -> None:
-    topics = parse_topics(answer, config, "c")
+@pytest.mark.parametrize(
+    "response", [None, [], {"c": 7}, {"c": {"topics": [7]}}, {"other": {"topics": ["x"]}}]
+)
+def test_malformed_response_has_no_topics(response: Any, config: Any) -> None:
+    topics = parse_topics(response, config, "c")
     assert (list(topics.topics), topics.pattern) == ([], "")
 
 
-def test_reset_is_one_request_after_confirmation() -> None:
+def test_topic_reset_has_a_request_and_a_confirmation() -> None:
     assert reset_request("a b").text == "PUT /connectors/a%20b/topics/reset"
     prompt = reset_confirmation("c", parse_topics({"c": {"topics": ["x"]}}, None, "c"))
     assert prompt.question == "Forget the 1 topic that c has used?"

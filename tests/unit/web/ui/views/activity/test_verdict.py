@@ -28,8 +28,8 @@ def verdict(
     page = connector_page("orders", status, None, None)
     history = {
         "states": [
-            {"ms": 900 - at, "task": 0, "state": word, "cause": cause, "by": by, "worker_id": "w:1"}
-            for at, (word, cause, by) in enumerate(states)
+            {"ms": 900 - number, "task": 0, "state": state_name, "cause": cause, "by": by, "worker_id": "w:1"}
+            for number, (state_name, cause, by) in enumerate(states)
         ]
     }
     return summarize_instance(
@@ -74,8 +74,8 @@ def test_paused_task_has_an_author() -> None:
 
 
 def test_unassigned_task_has_a_reason() -> None:
-    waits = UnassignedInstance("orders", 0, "UNASSIGNED", "delayed until 12:05")
-    explanation = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
+    unassigned = UnassignedInstance("orders", 0, "UNASSIGNED", "delayed until 12:05")
+    explanation = verdict("UNASSIGNED", ("UNASSIGNED", "revoked in a rebalance", ""), waiting=(unassigned,))
     assert (explanation.title, explanation.why) == ("No worker runs it", "delayed until 12:05")
     other = UnassignedInstance("orders", 1, "UNASSIGNED", "something else")
     assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"

@@ -37,7 +37,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     final TransformationChain<T, R> transforms;
     private final Plugins plugins;
     private final RetryWithToleranceOperator<T> retries;
-    private final Counted counted;
+    private final CountingMetrics counts;
     private final ReentrantLock busy = new ReentrantLock();
     private volatile boolean closing;
     private boolean closed;
@@ -45,26 +45,26 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     /** Creates the plugins; {@code config} contains the keys of transforms, predicates, converters and retries. */
     Chain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
         this.plugins = plugins;
-        counted = new Counted(id, metrics);
-        List<AutoCloseable> made = new ArrayList<>();
+        counts = new CountingMetrics(id, metrics);
+        List<AutoCloseable> converters = new ArrayList<>();
         try (LoaderSwap swap = plugins.withClassLoader(plugins.delegatingLoader())) {
-            ConnectorConfig known = new ConnectorConfig(plugins, config);
+            ConnectorConfig connectorConfig = new ConnectorConfig(plugins, config);
             retries = new RetryWithToleranceOperator<>(
-                known.errorRetryTimeout(), known.errorMaxDelayInMillis(), ToleranceType.ALL, Time.SYSTEM, counted);
+                connectorConfig.errorRetryTimeout(), connectorConfig.errorMaxDelayInMillis(), ToleranceType.ALL, Time.SYSTEM, counts);
             keyConverter = plugins.newConverter(
-                known, ConnectorConfig.KEY_CONVERTER_CLASS_CONFIG, ConnectorConfig.KEY_CONVERTER_VERSION_CONFIG);
-            made.add(keyConverter::close);
+                connectorConfig, ConnectorConfig.KEY_CONVERTER_CLASS_CONFIG, ConnectorConfig.KEY_CONVERTER_VERSION_CONFIG);
+            converters.add(keyConverter::close);
             valueConverter = plugins.newConverter(
-                known, ConnectorConfig.VALUE_CONVERTER_CLASS_CONFIG, ConnectorConfig.VALUE_CONVERTER_VERSION_CONFIG);
-            made.add(valueConverter::close);
+                connectorConfig, ConnectorConfig.VALUE_CONVERTER_CLASS_CONFIG, ConnectorConfig.VALUE_CONVERTER_VERSION_CONFIG);
+            converters.add(valueConverter::close);
             headerConverter = plugins.newHeaderConverter(
-                known, ConnectorConfig.HEADER_CONVERTER_CLASS_CONFIG, ConnectorConfig.HEADER_CONVERTER_VERSION_CONFIG);
-            made.add(headerConverter);
-            List<TransformationStage<R>> stages = known.transformationStages(plugins, id, metrics);
+                connectorConfig, ConnectorConfig.HEADER_CONVERTER_CLASS_CONFIG, ConnectorConfig.HEADER_CONVERTER_VERSION_CONFIG);
+            converters.add(headerConverter);
+            List<TransformationStage<R>> stages = connectorConfig.transformationStages(plugins, id, metrics);
             transforms = new TransformationChain<>(stages, retries);
         } catch (RuntimeException | Error e) {
-            counted.close();
-            made.forEach(each -> Utils.closeQuietly(each, "converter"));
+            counts.close();
+            converters.forEach(converter -> Utils.closeQuietly(converter, "converter"));
             throw e;
         }
     }
@@ -78,24 +78,24 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     }
 
     /** Processes a batch; {@code frames.py} describes the frames. */
-    final Frame process(Frame given) throws Exception {
+    final Frame process(Frame request) throws Exception {
         busy.lock();
         try {
             checkOpen();
-            counted.failures = 0;
-            counted.retries = 0;
-            Frame answer = processed(given);
-            answer.about().put("failures", counted.failures);
-            answer.about().put("retries", counted.retries);
-            return answer;
+            counts.failures = 0;
+            counts.retries = 0;
+            Frame response = processBatch(request);
+            response.about().put("failures", counts.failures);
+            response.about().put("retries", counts.retries);
+            return response;
         } finally {
             busy.unlock();
             closeIfDue();
         }
     }
 
-    /** Processes the records of a batch, and completes the response. */
-    abstract Frame processed(Frame given) throws Exception;
+    /** Processes the records of a batch, and returns the response. */
+    abstract Frame processBatch(Frame request) throws Exception;
 
     /** Aborts retries, and closes the plugins now, or after the current batch. */
     @Override
@@ -144,22 +144,22 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     /** Describes the failure of a record in the form of Python's {@code Fault}. */
     static Map<String, Object> fault(ProcessingContext<?> context, String topic) {
         Throwable error = context.error();
-        Map<String, Object> made = new LinkedHashMap<>();
-        made.put("stage", context.stage().name());
-        made.put("class_name", context.executingClass().getName());
-        made.put("exception", error.getClass().getName());
-        made.put("message", error.getMessage());
-        made.put("stack", Utils.stackTrace(error).stripTrailing());
-        made.put("topic", topic);
-        return made;
+        Map<String, Object> fault = new LinkedHashMap<>();
+        fault.put("stage", context.stage().name());
+        fault.put("class_name", context.executingClass().getName());
+        fault.put("exception", error.getClass().getName());
+        fault.put("message", error.getMessage());
+        fault.put("stack", Utils.stackTrace(error).stripTrailing());
+        fault.put("topic", topic);
+        return fault;
     }
 
-    /** Counts the operator's failures and retries; Python adds them to its own metrics. */
-    private static final class Counted extends ErrorHandlingMetrics {
+    /** Counts the operator's failures and retries, which Python adds to its own metrics. */
+    private static final class CountingMetrics extends ErrorHandlingMetrics {
         private long failures;
         private long retries;
 
-        Counted(ConnectorTaskId id, ConnectMetrics metrics) {
+        CountingMetrics(ConnectorTaskId id, ConnectMetrics metrics) {
             super(id, metrics);
         }
 

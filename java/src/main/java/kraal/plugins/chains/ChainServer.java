@@ -30,8 +30,8 @@ public final class ChainServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
     private static final int TOKEN_BYTES = 16;
     private static final int BUFFER = 1 << 16;
-    private static final int TOKEN_WITHIN_MS = 10_000;
-    private ServerSocket listening;
+    private static final int TOKEN_TIMEOUT_MS = 10_000;
+    private ServerSocket serverSocket;
     private final String token;
     private final Map<Long, Chain<?, ?>> chains = new ConcurrentHashMap<>();
 
@@ -45,21 +45,21 @@ public final class ChainServer implements AutoCloseable {
     /** Adds a chain; returns {@code {"port": ..., "token": ...}} for its batches. */
     public Map<String, Object> add(long number, Chain<?, ?> chain) throws IOException {
         int port = port();
-        Chain<?, ?> older = chains.put(number, chain);
-        if (older != null) { // the response of the earlier request was lost
-            older.close();
+        Chain<?, ?> previous = chains.put(number, chain);
+        if (previous != null) { // the response of the earlier request was lost
+            previous.close();
         }
         return Map.of("port", port, "token", token);
     }
 
     /** Starts to listen if necessary; returns the port. */
     private synchronized int port() throws IOException {
-        if (listening == null) {
-            ServerSocket made = new ServerSocket(0, 0, InetAddress.getByName("127.0.0.1"));
-            listening = made;
-            start(() -> accept(made), "kraal-chains");
+        if (serverSocket == null) {
+            ServerSocket server = new ServerSocket(0, 0, InetAddress.getByName("127.0.0.1"));
+            serverSocket = server;
+            start(() -> accept(server), "kraal-chains");
         }
-        return listening.getLocalPort();
+        return serverSocket.getLocalPort();
     }
 
     /** Closes a chain, if it still exists. */
@@ -73,8 +73,8 @@ public final class ChainServer implements AutoCloseable {
     /** Closes all chains; no more can be added. */
     @Override
     public synchronized void close() throws IOException {
-        if (listening != null) {
-            listening.close();
+        if (serverSocket != null) {
+            serverSocket.close();
         }
         List.copyOf(chains.keySet()).forEach(this::remove);
     }
@@ -88,7 +88,7 @@ public final class ChainServer implements AutoCloseable {
     private void accept(ServerSocket server) {
         while (!server.isClosed()) {
             try {
-                serveApart(server.accept());
+                serveOnThread(server.accept());
             } catch (IOException | OutOfMemoryError e) { // no file descriptor or thread is available
                 if (!server.isClosed()) {
                     LOG.warn("Failed to accept a connection for batches", e);
@@ -98,7 +98,7 @@ public final class ChainServer implements AutoCloseable {
         }
     }
 
-    private void serveApart(Socket socket) throws IOException {
+    private void serveOnThread(Socket socket) throws IOException {
         try {
             start(() -> serve(socket), "kraal-chain-batches");
         } catch (OutOfMemoryError e) {
@@ -118,17 +118,17 @@ public final class ChainServer implements AutoCloseable {
     private void serve(Socket socket) {
         try (socket) {
             socket.setTcpNoDelay(true);
-            socket.setSoTimeout(TOKEN_WITHIN_MS);
+            socket.setSoTimeout(TOKEN_TIMEOUT_MS);
             DataInputStream input = new DataInputStream(new BufferedInputStream(socket.getInputStream(), BUFFER));
             DataOutputStream output = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), BUFFER));
-            byte[] given = input.readNBytes(2 * TOKEN_BYTES);
-            if (!MessageDigest.isEqual(given, token.getBytes(StandardCharsets.US_ASCII))) {
+            byte[] received = input.readNBytes(2 * TOKEN_BYTES);
+            if (!MessageDigest.isEqual(received, token.getBytes(StandardCharsets.US_ASCII))) {
                 return;
             }
             socket.setSoTimeout(0);
             while (true) {
                 Frame frame = Frame.read(input);
-                answer(frame).write(output);
+                respond(frame).write(output);
             }
         } catch (EOFException e) {
             LOG.trace("A connection for batches was closed");
@@ -137,13 +137,13 @@ public final class ChainServer implements AutoCloseable {
         }
     }
 
-    private Frame answer(Frame given) {
-        Chain<?, ?> chain = chains.get(((Number) given.about().get("chain")).longValue());
+    private Frame respond(Frame request) {
+        Chain<?, ?> chain = chains.get(((Number) request.about().get("chain")).longValue());
         try {
             if (chain == null) {
                 throw new IllegalStateException("the task has ended");
             }
-            return chain.process(given);
+            return chain.process(request);
         } catch (Throwable e) { // anything that a plugin throws: without a response, the JVM would seem to have exited
             return new Frame(Map.of("error", Utils.stackTrace(e).stripTrailing()), List.of());
         }

@@ -28,29 +28,29 @@ final class Columns {
     }
 
     /**
-     * Parses a column that {@code kind} and its parts describe, and consumes its buffers. Without a schema, its values
-     * have the Java types that JsonConverter uses for schemaless values.
+     * Parses a column from its description, and consumes its buffers. Without a schema, the values have the Java types
+     * that JsonConverter uses for schemaless values.
      */
-    static Column read(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {
-        BitSet valid = Boolean.TRUE.equals(described.get("nulls")) ? BitSet.valueOf(buffers.next()) : null;
-        Column values = values(described, schema, buffers);
+    static Column read(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
+        BitSet valid = Boolean.TRUE.equals(description.get("nulls")) ? BitSet.valueOf(buffers.next()) : null;
+        Column values = values(description, schema, buffers);
         return valid == null ? values : row -> valid.get(row) ? values.get(row) : null;
     }
 
     /** Parses all columns of a frame by name, with the schemas in {@code schemas}, if any. */
-    static Map<String, Column> readAll(Frame given, Function<String, Schema> schemas) {
-        Iterator<ByteBuffer> buffers = given.buffers().iterator();
+    static Map<String, Column> readAll(Frame frame, Function<String, Schema> schemas) {
+        Iterator<ByteBuffer> buffers = frame.buffers().iterator();
         Map<String, Column> columns = new LinkedHashMap<>();
-        for (Object each : (List<?>) given.about().get("columns")) {
-            Map<String, Object> named = object(each);
-            String name = (String) named.get("name");
-            columns.put(name, read(part(named, "column"), schemas.apply(name), buffers));
+        for (Object each : (List<?>) frame.about().get("columns")) {
+            Map<String, Object> entry = object(each);
+            String name = (String) entry.get("name");
+            columns.put(name, read(part(entry, "column"), schemas.apply(name), buffers));
         }
         return columns;
     }
 
-    private static Column values(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {
-        String kind = (String) described.get("kind");
+    private static Column values(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
+        String kind = (String) description.get("kind");
         switch (kind) {
             case "null":
                 return row -> null;
@@ -73,13 +73,13 @@ final class Columns {
             case "bytes":
                 return bytes(buffers.next(), buffers.next());
             case "struct":
-                return structs(described, schema, buffers);
+                return structs(description, schema, buffers);
             case "list":
                 ByteBuffer ends = buffers.next();
-                Column items = read(part(described, "items"), schema == null ? null : schema.valueSchema(), buffers);
+                Column items = read(part(description, "items"), schema == null ? null : schema.valueSchema(), buffers);
                 return row -> list(ends, items, row);
             case "map":
-                return maps(described, schema, buffers);
+                return maps(description, schema, buffers);
             default:
                 throw new IllegalArgumentException("unknown kind of column: " + kind);
         }
@@ -115,67 +115,67 @@ final class Columns {
     }
 
     private static Column bytes(ByteBuffer ends, ByteBuffer data) {
-        int before = ends.getInt(0);
+        int firstEnd = ends.getInt(0);
         return row -> {
             int from = ends.getInt(4 * row);
-            byte[] found = new byte[ends.getInt(4 * row + 4) - from];
-            data.get(from - before, found);
-            return found;
+            byte[] value = new byte[ends.getInt(4 * row + 4) - from];
+            data.get(from - firstEnd, value);
+            return value;
         };
     }
 
-    private static Column structs(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {
+    private static Column structs(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
         Map<String, Column> columns = new LinkedHashMap<>();
-        for (Object each : (List<?>) described.get("fields")) {
+        for (Object each : (List<?>) description.get("fields")) {
             Map<String, Object> field = object(each);
             String name = (String) field.get("name");
-            Field known = schema == null ? null : schema.field(name);
-            columns.put(name, read(part(field, "column"), known == null ? null : known.schema(), buffers));
+            Field schemaField = schema == null ? null : schema.field(name);
+            columns.put(name, read(part(field, "column"), schemaField == null ? null : schemaField.schema(), buffers));
         }
         if (schema == null) {
             return row -> {
-                Map<String, Object> made = new LinkedHashMap<>();
-                columns.forEach((name, column) -> made.put(name, column.get(row)));
-                return made;
+                Map<String, Object> fields = new LinkedHashMap<>();
+                columns.forEach((name, column) -> fields.put(name, column.get(row)));
+                return fields;
             };
         }
         return row -> {
-            Struct made = new Struct(schema);
-            columns.forEach((name, column) -> made.put(name, column.get(row)));
-            return made;
+            Struct struct = new Struct(schema);
+            columns.forEach((name, column) -> struct.put(name, column.get(row)));
+            return struct;
         };
     }
 
-    private static Column maps(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {
+    private static Column maps(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
         ByteBuffer ends = buffers.next();
-        Column keys = read(part(described, "keys"), schema == null ? null : schema.keySchema(), buffers);
-        Column items = read(part(described, "items"), schema == null ? null : schema.valueSchema(), buffers);
+        Column keys = read(part(description, "keys"), schema == null ? null : schema.keySchema(), buffers);
+        Column items = read(part(description, "items"), schema == null ? null : schema.valueSchema(), buffers);
         return row -> {
-            List<Object> ofKeys = list(ends, keys, row);
-            List<Object> ofItems = list(ends, items, row);
-            Map<Object, Object> made = new LinkedHashMap<>();
-            for (int at = 0; at < ofKeys.size(); at++) {
-                made.put(ofKeys.get(at), ofItems.get(at));
+            List<Object> rowKeys = list(ends, keys, row);
+            List<Object> rowItems = list(ends, items, row);
+            Map<Object, Object> entries = new LinkedHashMap<>();
+            for (int index = 0; index < rowKeys.size(); index++) {
+                entries.put(rowKeys.get(index), rowItems.get(index));
             }
-            return made;
+            return entries;
         };
     }
 
     private static List<Object> list(ByteBuffer ends, Column items, int row) {
-        int before = ends.getInt(0);
-        List<Object> made = new ArrayList<>();
-        for (int at = ends.getInt(4 * row); at < ends.getInt(4 * row + 4); at++) {
-            made.add(items.get(at - before));
+        int firstEnd = ends.getInt(0);
+        List<Object> values = new ArrayList<>();
+        for (int index = ends.getInt(4 * row); index < ends.getInt(4 * row + 4); index++) {
+            values.add(items.get(index - firstEnd));
         }
-        return made;
+        return values;
     }
 
-    private static Map<String, Object> part(Map<String, Object> described, String name) {
-        return object(described.get(name));
+    private static Map<String, Object> part(Map<String, Object> description, String name) {
+        return object(description.get(name));
     }
 
     @SuppressWarnings("unchecked")
-    static Map<String, Object> object(Object given) {
-        return (Map<String, Object>) given;
+    static Map<String, Object> object(Object value) {
+        return (Map<String, Object>) value;
     }
 }

@@ -46,7 +46,7 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
     }
 
     /** Creates a buffer of bytes to which rows can be appended. */
-    static final class Growing extends ByteArrayOutputStream {
+    static final class GrowingBuffer extends ByteArrayOutputStream {
         void addInt(int value) {
             write(value);
             write(value >>> 8);
@@ -54,7 +54,7 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
             write(value >>> 24);
         }
 
-        ByteBuffer made() {
+        ByteBuffer toBuffer() {
             return ByteBuffer.wrap(buf, 0, count);
         }
     }

@@ -12,9 +12,9 @@ import org.apache.kafka.common.header.Headers;
 /** The output rows of a chain as Arrow columns, which {@code frames.py} parses. */
 final class Rows {
     private final Binary topics = new Binary();
-    private final Frame.Growing partitions = new Frame.Growing();
-    private final BitSet placed = new BitSet();
-    private final Frame.Growing headerEnds = new Frame.Growing();
+    private final Frame.GrowingBuffer partitions = new Frame.GrowingBuffer();
+    private final BitSet hasPartition = new BitSet();
+    private final Frame.GrowingBuffer headerEnds = new Frame.GrowingBuffer();
     private final Binary headerNames = new Binary();
     private final Binary headerValues = new Binary();
     private final Binary keys = new Binary();
@@ -26,7 +26,7 @@ final class Rows {
 
     void add(String topic, Integer partition, Headers headers, byte[] key, byte[] value) {
         if (partition != null) {
-            placed.set(topics.count);
+            hasPartition.set(topics.count);
         }
         topics.add(topic.getBytes(StandardCharsets.UTF_8));
         partitions.addInt(partition == null ? 0 : partition);
@@ -39,12 +39,12 @@ final class Rows {
         values.add(value);
     }
 
-    /** Adds the columns' buffers; returns their description. */
+    /** Adds the buffers of the columns; returns the description of the columns. */
     Map<String, Object> writeTo(List<ByteBuffer> buffers) {
         topics.writeTo(buffers);
-        buffers.add(bits(placed, topics.count));
-        buffers.add(partitions.made());
-        buffers.add(headerEnds.made());
+        buffers.add(bits(hasPartition, topics.count));
+        buffers.add(partitions.toBuffer());
+        buffers.add(headerEnds.toBuffer());
         headerNames.writeTo(buffers);
         headerValues.writeTo(buffers);
         keys.writeTo(buffers);
@@ -57,16 +57,16 @@ final class Rows {
 
     private static ByteBuffer bits(BitSet set, int count) {
         byte[] bytes = new byte[(count + 7) / 8];
-        byte[] known = set.toByteArray();
-        System.arraycopy(known, 0, bytes, 0, known.length);
+        byte[] setBytes = set.toByteArray();
+        System.arraycopy(setBytes, 0, bytes, 0, setBytes.length);
         return ByteBuffer.wrap(bytes);
     }
 
     /** A column of bytes. */
     private static final class Binary {
         private final BitSet valid = new BitSet();
-        private final Frame.Growing ends = new Frame.Growing();
-        private final Frame.Growing data = new Frame.Growing();
+        private final Frame.GrowingBuffer ends = new Frame.GrowingBuffer();
+        private final Frame.GrowingBuffer data = new Frame.GrowingBuffer();
         private int count;
 
         Binary() {
@@ -83,28 +83,28 @@ final class Rows {
         }
 
         void writeTo(List<ByteBuffer> buffers) {
-            buffers.addAll(List.of(bits(valid, count), ends.made(), data.made()));
+            buffers.addAll(List.of(bits(valid, count), ends.toBuffer(), data.toBuffer()));
         }
     }
 
     /** A column of numbers. */
     static final class Longs {
         private final BitSet valid = new BitSet();
-        private final Frame.Growing data = new Frame.Growing();
+        private final Frame.GrowingBuffer data = new Frame.GrowingBuffer();
         private int count;
 
         void add(Long value) {
             if (value != null) {
                 valid.set(count);
             }
-            long known = value == null ? 0 : value;
-            data.addInt((int) known);
-            data.addInt((int) (known >>> 32));
+            long number = value == null ? 0 : value;
+            data.addInt((int) number);
+            data.addInt((int) (number >>> 32));
             count++;
         }
 
         void writeTo(List<ByteBuffer> buffers) {
-            buffers.addAll(List.of(bits(valid, count), data.made()));
+            buffers.addAll(List.of(bits(valid, count), data.toBuffer()));
         }
     }
 }

@@ -26,7 +26,7 @@ import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * The chain of a Python sink, which converts bytes to texts; see {@link Texts}. Source: WorkerSinkTask.
+ * The chain of a Python sink, which converts bytes to text; see {@link Texts}. Source: WorkerSinkTask.
  *
  * <p>The response contains the original topics of all records that could be converted.
  */
@@ -37,8 +37,8 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
     }
 
     @Override
-    Frame processed(Frame given) throws Exception {
-        return new Batch(given).run();
+    Frame processBatch(Frame request) throws Exception {
+        return new Batch(request).run();
     }
 
     /** Processes one batch; stops at the first failed record if {@code stops} is true. */
@@ -53,10 +53,10 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         private final Texts texts;
         private int read;
 
-        Batch(Frame given) {
-            stops = Boolean.TRUE.equals(given.about().get("stops"));
-            texts = Boolean.TRUE.equals(given.about().get("json")) ? Texts.JSON : Texts.PRINTED;
-            records = records(given);
+        Batch(Frame request) {
+            stops = Boolean.TRUE.equals(request.about().get("stops"));
+            texts = Boolean.TRUE.equals(request.about().get("json")) ? Texts.JSON : Texts.PRINTED;
+            records = records(request);
         }
 
         Frame run() throws Exception {
@@ -75,15 +75,15 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
                     break;
                 }
             }
-            Map<String, Object> answer = new LinkedHashMap<>();
+            Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
-            answer.put("read", read);
-            answer.put("faults", faults);
-            answer.put("topics", topics);
-            answer.put("rows", rows.writeTo(buffers));
+            response.put("read", read);
+            response.put("faults", faults);
+            response.put("topics", topics);
+            response.put("rows", rows.writeTo(buffers));
             offsets.writeTo(buffers);
             times.writeTo(buffers);
-            return new Frame(answer, buffers);
+            return new Frame(response, buffers);
         }
 
         private void process(
@@ -123,31 +123,31 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         }
 
         private ConnectHeaders headers(ConsumerRecord<byte[], byte[]> record, Map<Header, byte[]> originalBytes) {
-            ConnectHeaders made = new ConnectHeaders();
+            ConnectHeaders converted = new ConnectHeaders();
             for (org.apache.kafka.common.header.Header each : record.headers()) {
-                made.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
+                converted.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
             }
-            originalBytes.clear(); // of an earlier attempt
+            originalBytes.clear(); // left over from an earlier attempt
             Iterator<org.apache.kafka.common.header.Header> raw = record.headers().iterator();
-            made.forEach(each -> originalBytes.put(each, raw.next().value()));
-            return made;
+            converted.forEach(header -> originalBytes.put(header, raw.next().value()));
+            return converted;
         }
 
         /** Converts headers to bytes; headers that no transform has changed keep their original bytes. */
         private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> originalBytes) {
-            RecordHeaders made = new RecordHeaders();
+            RecordHeaders headers = new RecordHeaders();
             for (Header each : out.headers()) {
-                made.add(each.key(), originalBytes.containsKey(each)
+                headers.add(each.key(), originalBytes.containsKey(each)
                     ? originalBytes.get(each)
                     : headerConverter.fromConnectHeader(out.topic(), each.key(), each.schema(), each.value()));
             }
-            return made;
+            return headers;
         }
     }
 
-    private static List<ConsumerRecord<byte[], byte[]>> records(Frame given) {
-        Map<String, Columns.Column> columns = Columns.readAll(given, name -> null);
-        int count = ((Number) given.about().get("count")).intValue();
+    private static List<ConsumerRecord<byte[], byte[]>> records(Frame request) {
+        Map<String, Columns.Column> columns = Columns.readAll(request, name -> null);
+        int count = ((Number) request.about().get("count")).intValue();
         List<ConsumerRecord<byte[], byte[]>> all = new ArrayList<>(count);
         for (int row = 0; row < count; row++) {
             Date stamp = (Date) columns.get("timestamp").get(row);
@@ -170,25 +170,25 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         return all;
     }
 
-    /** Returns the timestamp type with an id of Kafka. */
+    /** Returns Kafka's timestamp type for an id. */
     private static TimestampType kind(Object number) {
-        long found = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
+        long id = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
         for (TimestampType each : TimestampType.values()) {
-            if (each.id == found) {
+            if (each.id == id) {
                 return each;
             }
         }
         return TimestampType.NO_TIMESTAMP_TYPE;
     }
 
-    private static RecordHeaders headers(List<?> given) {
-        RecordHeaders made = new RecordHeaders();
-        if (given != null) {
-            for (Object each : given) {
+    private static RecordHeaders headers(List<?> items) {
+        RecordHeaders headers = new RecordHeaders();
+        if (items != null) {
+            for (Object each : items) {
                 Map<String, Object> header = Columns.object(each);
-                made.add((String) header.get("key"), (byte[]) header.get("value"));
+                headers.add((String) header.get("key"), (byte[]) header.get("value"));
             }
         }
-        return made;
+        return headers;
     }
 }

@@ -36,17 +36,17 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
     }
 
     private static JsonConverter json(boolean schemas) {
-        JsonConverter made = new JsonConverter();
-        made.configure(Map.of("schemas.enable", schemas, "converter.type", "value"));
-        return made;
+        JsonConverter converter = new JsonConverter();
+        converter.configure(Map.of("schemas.enable", schemas, "converter.type", "value"));
+        return converter;
     }
 
     @Override
-    Frame processed(Frame given) throws Exception {
-        return new Batch(given).run();
+    Frame processBatch(Frame request) throws Exception {
+        return new Batch(request).run();
     }
 
-    /** Processes one batch; {@code stops} at the first failed record; with {@code dead}, also returns failed records. */
+    /** Processes one batch. With {@code stops}, stops at the first failed record; with {@code dead}, returns failed records. */
     private final class Batch {
         private final Map<String, Object> about;
         private final List<SourceRecord> records;
@@ -57,38 +57,38 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         private final boolean writesDeadLetters;
         private int read;
 
-        Batch(Frame given) throws Exception {
-            about = given.about();
+        Batch(Frame request) throws Exception {
+            about = request.about();
             stops = Boolean.TRUE.equals(about.get("stops"));
             writesDeadLetters = Boolean.TRUE.equals(about.get("dead"));
-            records = records(given);
+            records = records(request);
         }
 
         Frame run() throws Exception {
             for (SourceRecord record : records) {
                 checkOpen();
                 read++;
-                if (!isProcessed(record) && stops) {
+                if (!processRecord(record) && stops) {
                     break;
                 }
             }
-            Map<String, Object> answer = new LinkedHashMap<>();
+            Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
-            answer.put("read", read);
-            answer.put("faults", faults);
-            answer.put("rows", rows.writeTo(buffers));
-            answer.put("dead", dead.writeTo(buffers));
-            return new Frame(answer, buffers);
+            response.put("read", read);
+            response.put("faults", faults);
+            response.put("rows", rows.writeTo(buffers));
+            response.put("dead", dead.writeTo(buffers));
+            return new Frame(response, buffers);
         }
 
         /** Processes a record; returns false if it failed. */
-        private boolean isProcessed(SourceRecord record) throws Exception {
-            Set<Header> given = Collections.newSetFromMap(new IdentityHashMap<>());
-            record.headers().forEach(given::add);
+        private boolean processRecord(SourceRecord record) throws Exception {
+            Set<Header> originals = Collections.newSetFromMap(new IdentityHashMap<>());
+            record.headers().forEach(originals::add);
             ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
             SourceRecord out = transforms.apply(context, record);
             if (out != null && !context.failed()) {
-                convert(context, out, given);
+                convert(context, out, originals);
             }
             if (context.failed()) {
                 Map<String, Object> fault = fault(context, record.topic());
@@ -96,7 +96,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                 faults.add(fault);
                 if (writesDeadLetters) {
                     dead.add(
-                        record.topic(), null, own(record),
+                        record.topic(), null, originalHeaders(record),
                         deadLetterBytes(keyConverter, record, record.keySchema(), record.key()),
                         deadLetterBytes(valueConverter, record, record.valueSchema(), record.value()));
                 }
@@ -104,9 +104,9 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return !context.failed();
         }
 
-        private void convert(ProcessingContext<SourceRecord> context, SourceRecord out, Set<Header> given) {
+        private void convert(ProcessingContext<SourceRecord> context, SourceRecord out, Set<Header> originals) {
             RecordHeaders headers = new RecordHeaders(); // converters may add headers
-            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> addHeaders(out, given, headers));
+            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> addHeaders(out, originals, headers));
             byte[] key = context.failed() ? null : step(context, Stage.KEY_CONVERTER, keyConverter,
                 () -> keyConverter.fromConnectData(out.topic(), headers, out.keySchema(), out.key()));
             byte[] value = context.failed() ? null : step(context, Stage.VALUE_CONVERTER, valueConverter,
@@ -121,9 +121,9 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         }
 
         /** Converts headers, except the record's original ones, which are already bytes. */
-        private Void addHeaders(SourceRecord out, Set<Header> given, RecordHeaders headers) {
+        private Void addHeaders(SourceRecord out, Set<Header> originals, RecordHeaders headers) {
             for (org.apache.kafka.common.header.Header each : headers.toArray()) {
-                headers.remove(each.key()); // of an earlier attempt
+                headers.remove(each.key()); // left over from an earlier attempt
             }
             boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // the writer of the rows would truncate the name
             for (Header header : out.headers()) {
@@ -132,17 +132,17 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                         + "' of a record for the topic " + out.topic() + " contains NUL, which cannot be written with"
                         + " exactly-once support; use a name without it");
                 }
-                headers.add(header.key(), given.contains(header)
+                headers.add(header.key(), originals.contains(header)
                     ? (byte[]) header.value()
                     : headerConverter.fromConnectHeader(out.topic(), header.key(), header.schema(), header.value()));
             }
             return null;
         }
 
-        private RecordHeaders own(SourceRecord record) {
-            RecordHeaders found = new RecordHeaders();
-            record.headers().forEach(each -> found.add(each.key(), (byte[]) each.value()));
-            return found;
+        private RecordHeaders originalHeaders(SourceRecord record) {
+            RecordHeaders headers = new RecordHeaders();
+            record.headers().forEach(header -> headers.add(header.key(), (byte[]) header.value()));
+            return headers;
         }
 
         private byte[] deadLetterBytes(Converter converter, SourceRecord record, Schema schema, Object value) {
@@ -165,18 +165,18 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             }
         }
 
-        private List<SourceRecord> records(Frame given) throws Exception {
+        private List<SourceRecord> records(Frame request) throws Exception {
             Schema keySchema = schema("key_schema");
             Schema valueSchema = schema("value_schema");
             Map<String, Columns.Column> columns = Columns.readAll(
-                given, name -> "key".equals(name) ? keySchema : "value".equals(name) ? valueSchema : null);
-            Columns.Column nothing = row -> null;
+                request, name -> "key".equals(name) ? keySchema : "value".equals(name) ? valueSchema : null);
+            Columns.Column nulls = row -> null;
             Columns.Column topics = columns.getOrDefault("topic", row -> about.get("topic"));
             Columns.Column times = columns.getOrDefault("timestamp", row -> about.get("timestamp"));
-            Columns.Column partitions = columns.getOrDefault("partition", nothing);
-            Columns.Column headers = columns.getOrDefault("headers", nothing);
-            Columns.Column keys = columns.getOrDefault("key", nothing);
-            Columns.Column values = columns.getOrDefault("value", nothing);
+            Columns.Column partitions = columns.getOrDefault("partition", nulls);
+            Columns.Column headers = columns.getOrDefault("headers", nulls);
+            Columns.Column keys = columns.getOrDefault("key", nulls);
+            Columns.Column values = columns.getOrDefault("value", nulls);
             int count = ((Number) about.get("count")).intValue();
             List<SourceRecord> all = new ArrayList<>(count);
             for (int row = 0; row < count; row++) {
@@ -190,7 +190,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return all;
         }
 
-        /** Returns a timestamp in milliseconds, given as a Date of a column or as the batch's number. */
+        /** Returns a timestamp in milliseconds, from a column's Date or from the batch's number. */
         private static Long millis(Object time) {
             return time instanceof Date date ? (Long) date.getTime() : (Long) time;
         }
@@ -200,14 +200,14 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         }
 
         private Iterable<Header> bytes(List<?> headers) {
-            ConnectHeaders made = new ConnectHeaders();
+            ConnectHeaders connectHeaders = new ConnectHeaders();
             if (headers != null) {
                 for (Object each : headers) {
                     Map<String, Object> header = Columns.object(each);
-                    made.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
+                    connectHeaders.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
                 }
             }
-            return made;
+            return connectHeaders;
         }
 
         private Schema schema(String name) throws Exception {

@@ -16,7 +16,7 @@ import java.util.Map;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Struct;
 
-/** The formats in which a Python sink receives values; the same as in {@code sink_pass.py}. */
+/** The formats in which a Python sink receives values; must match {@code sink_pass.py}. */
 enum Texts {
     /** The format of {@code toString}; bytes are unchanged, because Java would print an address. */
     PRINTED {
@@ -30,8 +30,8 @@ enum Texts {
         @Override
         byte[] text(Object value) throws IOException {
             StringWriter text = new StringWriter();
-            try (JsonGenerator into = FACTORY.createGenerator(text)) {
-                write(value, into);
+            try (JsonGenerator json = FACTORY.createGenerator(text)) {
+                write(value, json);
             }
             return text.toString().getBytes(StandardCharsets.UTF_8);
         }
@@ -45,8 +45,8 @@ enum Texts {
             if (value == null) {
                 return null;
             }
-            byte[] known = this == PRINTED ? bytes(value) : null;
-            return known == null ? text(value) : known;
+            byte[] bytes = this == PRINTED ? bytes(value) : null;
+            return bytes == null ? text(value) : bytes;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -56,65 +56,65 @@ enum Texts {
 
     private static byte[] bytes(Object value) {
         if (value instanceof ByteBuffer buffer) {
-            byte[] found = new byte[buffer.remaining()];
-            buffer.duplicate().get(found);
-            return found;
+            byte[] copy = new byte[buffer.remaining()];
+            buffer.duplicate().get(copy);
+            return copy;
         }
-        return value instanceof byte[] found ? found : null;
+        return value instanceof byte[] array ? array : null;
     }
 
-    private static void write(Object value, JsonGenerator into) throws IOException {
+    private static void write(Object value, JsonGenerator json) throws IOException {
         if (value == null) {
-            into.writeNull();
+            json.writeNull();
         } else if (value instanceof Struct struct) {
-            into.writeStartObject();
+            json.writeStartObject();
             for (Field field : struct.schema().fields()) {
-                into.writeFieldName(field.name());
-                write(struct.get(field), into);
+                json.writeFieldName(field.name());
+                write(struct.get(field), json);
             }
-            into.writeEndObject();
+            json.writeEndObject();
         } else if (value instanceof Map<?, ?> map) {
-            into.writeStartObject();
+            json.writeStartObject();
             for (Map.Entry<?, ?> each : map.entrySet()) {
-                into.writeFieldName(String.valueOf(each.getKey()));
-                write(each.getValue(), into);
+                json.writeFieldName(String.valueOf(each.getKey()));
+                write(each.getValue(), json);
             }
-            into.writeEndObject();
+            json.writeEndObject();
         } else if (value instanceof Collection<?> list) {
-            into.writeStartArray();
+            json.writeStartArray();
             for (Object each : list) {
-                write(each, into);
+                write(each, json);
             }
-            into.writeEndArray();
+            json.writeEndArray();
         } else {
-            writeSimple(value, into);
+            writeSimple(value, json);
         }
     }
 
-    private static void writeSimple(Object value, JsonGenerator into) throws IOException {
+    private static void writeSimple(Object value, JsonGenerator json) throws IOException {
         byte[] bytes = bytes(value);
         if (bytes != null) {
-            into.writeString(Base64.getEncoder().encodeToString(bytes));
-        } else if (value instanceof Boolean known) {
-            into.writeBoolean(known);
+            json.writeString(Base64.getEncoder().encodeToString(bytes));
+        } else if (value instanceof Boolean flag) {
+            json.writeBoolean(flag);
         } else if (value instanceof Date time) {
-            into.writeNumber(time.getTime());
-        } else if (value instanceof BigDecimal || isNoNumber(value)) {
-            into.writeString(value.toString());
+            json.writeNumber(time.getTime());
+        } else if (value instanceof BigDecimal || isNotFinite(value)) {
+            json.writeString(value.toString());
         } else if (value instanceof Float single) {
-            into.writeNumber(single);
+            json.writeNumber(single);
         } else if (value instanceof Double number) {
-            into.writeNumber(number);
+            json.writeNumber(number);
         } else if (value instanceof BigInteger number) {
-            into.writeNumber(number);
+            json.writeNumber(number);
         } else if (value instanceof Number number) {
-            into.writeNumber(number.longValue());
+            json.writeNumber(number.longValue());
         } else {
-            into.writeString(value.toString());
+            json.writeString(value.toString());
         }
     }
 
-    private static boolean isNoNumber(Object value) {
+    private static boolean isNotFinite(Object value) {
         return value instanceof Double number && !Double.isFinite(number)
             || value instanceof Float single && !Float.isFinite(single);
     }

@@ -18,14 +18,14 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.data.Schema;
 import org.junit.jupiter.api.Test;
 
-/** Frames and their columns. */
+/** Tests for {@link Frame}, {@link Columns} and {@link Rows}. */
 final class FrameTest {
     private static ByteBuffer buffer(int... bytes) {
-        byte[] made = new byte[bytes.length];
+        byte[] array = new byte[bytes.length];
         for (int at = 0; at < bytes.length; at++) {
-            made[at] = (byte) bytes[at];
+            array[at] = (byte) bytes[at];
         }
-        return ByteBuffer.wrap(made).order(ByteOrder.LITTLE_ENDIAN);
+        return ByteBuffer.wrap(array).order(ByteOrder.LITTLE_ENDIAN);
     }
 
     @Test
@@ -39,9 +39,9 @@ final class FrameTest {
 
     @Test
     void columnStartsAtItsFirstOffset() {
-        Map<String, Object> described = Map.of("kind", "text", "nulls", true);
+        Map<String, Object> description = Map.of("kind", "text", "nulls", true);
         List<ByteBuffer> buffers = List.of(buffer(5), buffer(4, 0, 0, 0, 6, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0), buffer('a', 'b', 'c'));
-        Columns.Column column = Columns.read(described, null, buffers.iterator());
+        Columns.Column column = Columns.read(description, null, buffers.iterator());
         assertEquals("ab", column.get(0));
         assertNull(column.get(1));
         assertEquals("c", column.get(2));
@@ -50,9 +50,9 @@ final class FrameTest {
     @Test
     void integerHasTheTypeOfItsSchema() {
         ByteBuffer data = buffer(255, 255, 255, 255, 255, 255, 255, 255);
-        Map<String, Object> described = Map.of("kind", "long", "nulls", false);
-        assertEquals((short) -1, Columns.read(described, Schema.INT16_SCHEMA, List.of(data).iterator()).get(0));
-        assertEquals(-1L, Columns.read(described, null, List.of(data).iterator()).get(0));
+        Map<String, Object> description = Map.of("kind", "long", "nulls", false);
+        assertEquals((short) -1, Columns.read(description, Schema.INT16_SCHEMA, List.of(data).iterator()).get(0));
+        assertEquals(-1L, Columns.read(description, null, List.of(data).iterator()).get(0));
     }
 
     @Test
@@ -69,8 +69,8 @@ final class FrameTest {
     }
 
     private static byte[] bytes(ByteBuffer buffer) {
-        byte[] made = new byte[buffer.remaining()];
-        buffer.get(made);
-        return made;
+        byte[] array = new byte[buffer.remaining()];
+        buffer.get(array);
+        return array;
     }
 }

@@ -1,4 +1,4 @@
-"""A Spark cluster, a broker with one listener behind a proxy, and a Kraal worker that uses both."""
+"""Runs a Spark cluster, a broker with one listener behind a proxy, and Kraal workers that use both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scripts.chaos_run.proxy import Proxy
 from scripts.spark_cluster.standalone import SparkStandalone
 from tests.fakes.spark.bare_python import bare_python
 
-WITHIN_S = 180.0
+TIMEOUT_S = 180.0
 CORES = 2
 
 
 @dataclass
-class Place:
+class SparkEnvironment:
     """The processes that the tests of a module share."""
 
     cluster: SparkStandalone
@@ -38,8 +38,8 @@ class Place:
     def worker(
         self, name: str, properties: Mapping[str, str] | None = None, group: str | None = None
     ) -> WorkerProcess:
-        """Return a worker that uses the cluster; it is stopped at the end of the module."""
-        given = {
+        """Return a worker that uses the cluster. The worker is stopped at the end of the module."""
+        settings = {
             **self.cluster.settings,
             "spark.executor.memory": "512m",
             "spark.driver.memory": "512m",
@@ -49,27 +49,29 @@ class Place:
             **(properties or {}),
         }
         (self.directory / "shared").mkdir(exist_ok=True)
-        made = WorkerProcess(self.directory / name, self.broker.bootstrap, properties=given, group=group)
-        self.workers.append(made)
-        return made
+        worker_process = WorkerProcess(
+            self.directory / name, self.broker.bootstrap, properties=settings, group=group
+        )
+        self.workers.append(worker_process)
+        return worker_process
 
     def shared(self, name: str) -> Path:
         """Create a folder that executors can access at the same path."""
-        made = self.directory / "shared" / name
-        made.mkdir(parents=True)
-        return made
+        folder = self.directory / "shared" / name
+        folder.mkdir(parents=True)
+        return folder
 
     def values(self, topic: str) -> list[bytes]:
-        """Return the values of a topic, in the order of each partition."""
+        """Return the values of a topic, in order within each partition."""
         return [record.value or b"" for record in read_topic(self.broker.bootstrap, topic, timeout_s=30.0)]
 
     def wait_for_values(
-        self, worker: WorkerProcess, topic: str, count: int, timeout_s: float = WITHIN_S
+        self, worker: WorkerProcess, topic: str, count: int, timeout_s: float = TIMEOUT_S
     ) -> None:
         """Wait until a topic has at least `count` records."""
         worker.wait_until(
             f"{topic} had {count} records",
-            lambda: end_of(self.broker.bootstrap, topic) >= count,
+            lambda: read_end_offset(self.broker.bootstrap, topic) >= count,
             timeout_s=timeout_s,
         )
 
@@ -81,14 +83,14 @@ class Place:
         assert producer.flush(30) == 0
 
     def threads(self) -> str:
-        """Return the threads of all executors."""
-        found = ""
+        """Return thread dumps of all executors."""
+        dumps = ""
         for pid in self.cluster.executors():
             output = Path(f"/proc/{pid}/cwd").readlink() / "stdout"
             before = output.stat().st_size
             os.kill(pid, signal.SIGQUIT)
-            found += _wait_for(output, before)
-        return found
+            dumps += _wait_for(output, before)
+        return dumps
 
     def close(self) -> None:
         """Stop all processes."""
@@ -99,8 +101,8 @@ class Place:
         self.proxy.close()
 
 
-def opened(directory: Path, spark: Mapping[str, str] | None = None) -> Place:
-    """Start a cluster with two Spark workers, and a broker; the Kraal workers are the tests' own.
+def start_environment(directory: Path, spark: Mapping[str, str] | None = None) -> SparkEnvironment:
+    """Start a cluster with two Spark workers, and a broker. Tests start their own Kraal workers.
 
     `spark`: properties of the Spark master and workers.
     """
@@ -115,14 +117,14 @@ def opened(directory: Path, spark: Mapping[str, str] | None = None) -> Place:
     }
     broker = Broker(directory / "kafka", port, extra=listeners)
     cluster = SparkStandalone(directory / "spark", environment={"PYTHONPATH": ""}, properties=spark)
-    place = Place(cluster, broker, proxy, directory, bare_python(directory / "python"))
+    environment = SparkEnvironment(cluster, broker, proxy, directory, bare_python(directory / "python"))
     try:
         cluster.start()
         broker.start()
     except BaseException:
-        place.close()
+        environment.close()
         raise
-    return place
+    return environment
 
 
 def kill_executors(cluster: SparkStandalone) -> None:
@@ -131,8 +133,8 @@ def kill_executors(cluster: SparkStandalone) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def end_of(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
-    """Return the end offset of partition 0, which also counts transaction markers."""
+def read_end_offset(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
+    """Return the end offset of partition 0, including transaction markers; 0 if the broker does not respond."""
     consumer = ck.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2, "isolation.level": level}
     )
@@ -147,19 +149,19 @@ def end_of(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
 
 
 def _wait_for(output: Path, before: int) -> str:
-    """Wait for the next thread dump of a JVM, which ends with a summary of its heap, and return it."""
+    """Return the next thread dump of a JVM, which ends with a heap summary."""
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
-        found = output.read_bytes()[before:].decode(errors="replace")
-        if "\nHeap\n" in found:
-            return found
+        dump = output.read_bytes()[before:].decode(errors="replace")
+        if "\nHeap\n" in dump:
+            return dump
         time.sleep(0.05)
     return ""
 
 
-def until(done: Callable[[], bool], what: str, timeout_s: float = WITHIN_S) -> None:
+def wait_until(done: Callable[[], bool], description: str, timeout_s: float = TIMEOUT_S) -> None:
     """Wait until `done` returns True. Raises AssertionError after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not done():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, description
         time.sleep(0.2)

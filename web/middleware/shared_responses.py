@@ -1,4 +1,4 @@
-"""Shares responses that require requests to other workers among the requests of one second.
+"""Shares responses among the requests of one second if the responses require requests to other workers.
 
 Several dashboards that show the same metrics thus cause only one round of requests per second between workers.
 """
@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 
 REUSE_S: Final = 1.0
 _MAX_RESPONSES: Final = 64
-"""Maximum number of shared responses; requests beyond it are not shared."""
+"""Maximum number of shared responses; further responses are not shared."""
 
 T = TypeVar("T")
 
 
 class SharedResponses:
-    """Pending responses and those requested within the last second. Not thread-safe; used only on the event loop."""
+    """Pending responses, and responses requested within the last second. Not thread-safe; event loop only."""
 
     def __init__(self) -> None:
         self._responses: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
@@ -26,8 +26,8 @@ class SharedResponses:
         """Return the shared response for a key, or the result of `make`. Raises the errors of `make`."""
         now_s = asyncio.get_running_loop().time()
         self._responses = {
-            each: (began_s, response)
-            for each, (began_s, response) in self._responses.items()
+            shared_key: (began_s, response)
+            for shared_key, (began_s, response) in self._responses.items()
             if now_s - began_s < REUSE_S or not response.done()
         }
         if key in self._responses:

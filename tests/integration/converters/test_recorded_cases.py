@@ -1,4 +1,4 @@
-"""Runs the recorded cases of Kafka's converters as columns: one job decodes, another encodes."""
+"""Tests that the column converters match the recorded cases of Kafka's converters: one job decodes, another encodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODULES = {
     "BooleanConverter": "primitive.boolean",
     "JsonConverter": "json.converter",
 }
-ELSEWHERE = {"schemas.enable", "replace.null.with.default"}
+SEPARATELY_TESTED = {"schemas.enable", "replace.null.with.default"}
 """Settings of JsonConverter that `test_json.py` covers; each would add a large plan."""
 TYPES = {
     Type.INT8: "tinyint",
@@ -77,7 +77,7 @@ def is_printed_as(value: Any, text: str | None) -> bool:
 
 @pytest.fixture
 def interpreted_session(spark: SparkSession) -> SparkSession:
-    """A session without code generation, which would take longest for a few rows."""
+    """Return a session without code generation, which would take most of the time for a few rows."""
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
@@ -87,28 +87,28 @@ def interpreted_session(spark: SparkSession) -> SparkSession:
 def test_decoded_columns_match_java(interpreted_session: SparkSession) -> None:
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for case in CASES:
-        if "data" in case and not fails_job(case) and not set(case["config"]) & ELSEWHERE:
+        if "data" in case and not fails_job(case) and not set(case["config"]) & SEPARATELY_TESTED:
             groups[f"{case['converter']} {case['config']}"].append(case)
     frames: list[DataFrame] = []
     for cases in groups.values():
         converter = configure_converter(cases[0])
         if converter is None:
             continue
-        rows = [(each["id"], decode_data(each)) for each in cases]
+        rows = [(case["id"], decode_data(case)) for case in cases]
         value, error, _ = converter.to_connect(F.lit("t"), F.col("value"))
-        shown = F.base64(value) if "ByteArray" in cases[0]["converter"] else value.cast("string")
+        printed = F.base64(value) if "ByteArray" in cases[0]["converter"] else value.cast("string")
         frame = interpreted_session.createDataFrame(rows, "id int, value binary")
         failed = F.lit(None).cast("string") if error is None else error
-        frames.append(frame.select("id", shown.alias("text"), failed.alias("error")))
+        frames.append(frame.select("id", printed.alias("text"), failed.alias("error")))
     rows_by_id = {row.id: row for row in reduce(DataFrame.union, frames).coalesce(1).collect()}
     assert len(rows_by_id) > 350
     converted = [case for case in CASES if case["id"] in rows_by_id]
-    different = [
+    differences = [
         (case, row)
         for case in converted
         if not matches_java(case, (row := rows_by_id[case["id"]]).text, row.error)
     ]
-    assert different == []
+    assert differences == []
 
 
 def fails_job(case: dict[str, Any]) -> bool:
@@ -144,7 +144,7 @@ def is_utf_8(data: bytes) -> bool:
 
 
 def spark_type(schema: Schema) -> str | None:
-    """Return the column type for a schema; None if there is none."""
+    """Return the column type for a schema; None if no column type exists."""
     match schema.name:
         case str() as name if name == DECIMAL:
             scale = schema.parameters.get("scale", "x")
@@ -164,10 +164,10 @@ def spark_value(schema: Schema, value: Any) -> Any:
         case Float32():
             return float(value)
         case Instant(ms):
-            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+            timestamp = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
             if schema.name == DATE:
                 return date(1970, 1, 1) + timedelta(days=ms // 86_400_000)
-            return moment if schema.name == TIMESTAMP else ms
+            return timestamp if schema.name == TIMESTAMP else ms
         case _:
             return value
 
@@ -201,22 +201,22 @@ def test_encoded_columns_match_java(interpreted_session: SparkSession) -> None:
     (encoded,) = (
         interpreted_session.createDataFrame([tuple(values)], ", ".join(types)).select(*columns).collect()
     )
-    different = [
-        (case, got)
+    differences = [
+        (case, actual)
         for cases, column in zip(groups.values(), encoded, strict=True)
-        for case, got in zip(cases, column, strict=True)
-        if (None if got is None else bytes(got)) != java_bytes(case)
+        for case, actual in zip(cases, column, strict=True)
+        if (None if actual is None else bytes(actual)) != java_bytes(case)
     ]
-    assert different == []
+    assert differences == []
 
 
 def encode_array(converter: Converter, values: Column, schema: Schema) -> Column:
     """Return the bytes of each value in a column of arrays."""
-    return F.transform(values, lambda each: converter.from_connect(F.lit("t"), each, schema))
+    return F.transform(values, lambda value: converter.from_connect(F.lit("t"), value, schema))
 
 
 def java_bytes(case: dict[str, Any]) -> bytes | None:
-    """Return Java's bytes."""
+    """Return the bytes that Java has written."""
     data = case["answer"]["data"]
     if data is None:
         return None

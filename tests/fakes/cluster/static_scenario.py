@@ -50,7 +50,7 @@ class StaticScenario:
             self.lists[name] = jobs(listed)
 
     def leave(self, name: str) -> list[Job]:
-        """Remove a worker; return the jobs it ran."""
+        """Remove a worker; return its jobs."""
         self.lists.pop(name, None)
         return self.workers.pop(name)
 
@@ -81,20 +81,20 @@ class StaticScenario:
             lists=dict(self.lists),
         )
 
-    def rebalance(self, *, after_ms: int = 0, deaf: Iterable[str] = ()) -> Outcome:
-        """Run one round; `deaf` workers do not receive their assignments."""
+    def rebalance(self, *, after_ms: int = 0, unreached: Iterable[str] = ()) -> Outcome:
+        """Run one round; `unreached` workers do not receive their assignments."""
         self.now_ms += after_ms
         self.generation += 1
         self.outcome = self.assign(self.round(), self.state)
         self.state = self.outcome.state
         for name, running in self.workers.items():
-            if name not in deaf:
-                remaining = [each for each in running if each not in self.outcome.revoked[name]]
+            if name not in unreached:
+                remaining = [job_ for job_ in running if job_ not in self.outcome.revoked[name]]
                 self.workers[name] = [*self.outcome.assigned[name], *remaining]
         return self.outcome
 
     def settle(self, limit: int = 8) -> int:
-        """Run rounds after each delay until one changes nothing; return the number of rounds with changes."""
+        """Run rounds after each delay until a round changes nothing; return the number of rounds with changes."""
         for count in range(limit):
             outcome = self.rebalance()
             self.now_ms += outcome.delay_ms
@@ -106,21 +106,29 @@ class StaticScenario:
         """Return the jobs of a worker as text."""
         return set(map(text, self.workers[name]))
 
-    def find_workers(self, what: str) -> list[str]:
+    def find_workers(self, job_text: str) -> list[str]:
         """Return the workers that run a job."""
-        return [name for name, running in self.workers.items() if job(what) in running]
+        return [name for name, running in self.workers.items() if job(job_text) in running]
 
     def running(self) -> Counter[Job]:
         """Return the number of workers that run each job."""
-        return Counter(each for running in self.workers.values() for each in running)
+        return Counter(job_ for running in self.workers.values() for job_ in running)
 
     def revoked(self) -> dict[str, set[str]]:
         """Return the jobs revoked from each worker in the last round."""
-        return {name: set(map(text, each)) for name, each in self.last.revoked.items() if each}
+        return {
+            name: set(map(text, revoked_jobs))
+            for name, revoked_jobs in self.last.revoked.items()
+            if revoked_jobs
+        }
 
     def assigned(self) -> dict[str, set[str]]:
         """Return the jobs assigned to each worker in the last round."""
-        return {name: set(map(text, each)) for name, each in self.last.assigned.items() if each}
+        return {
+            name: set(map(text, assigned_jobs))
+            for name, assigned_jobs in self.last.assigned.items()
+            if assigned_jobs
+        }
 
     def check_stable(self) -> None:
         """Run a round and check that it changes nothing."""
@@ -128,12 +136,12 @@ class StaticScenario:
         assert (self.assigned(), self.revoked(), self.last.delay_ms) == ({}, {}, 0)
 
 
-def text(each: Job) -> str:
+def text(job_: Job) -> str:
     """Format a job for users."""
-    return each.connector if each.task == CONNECTOR else f"{each.connector}-{each.task}"
+    return job_.connector if job_.task == CONNECTOR else f"{job_.connector}-{job_.task}"
 
 
 def count_jobs(running: Iterable[Job]) -> tuple[int, int]:
     """Return the numbers of connectors and of tasks."""
-    kinds = Counter(each.task == CONNECTOR for each in running)
+    kinds = Counter(job_.task == CONNECTOR for job_ in running)
     return kinds[True], kinds[False]

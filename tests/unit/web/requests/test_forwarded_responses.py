@@ -1,4 +1,4 @@
-"""Responses to forwarded requests."""
+"""Tests for responses to forwarded requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_leader_errors_are_returned(follower: Worker, leader: Worker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "sent", "retry_after"),
+    ("status", "body", "headers", "retry_after"),
     [
         (410, '{"error_code":409,"message":"Gone"}', {}, None),
         (500, '{"error_code":500,"message":null}', {}, None),
@@ -39,16 +39,16 @@ def test_error_response_is_returned_unchanged(
     peer: tuple[str, FakePeer],
     status: int,
     body: str,
-    sent: dict[str, str],
+    headers: dict[str, str],
     retry_after: str | None,
 ) -> None:
     url, stub = peer
-    stub.status, stub.body, stub.headers = status, body.encode(), sent
+    stub.status, stub.body, stub.headers = status, body.encode(), headers
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert (answer.status_code, answer.text) == (status, body)
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers.get("Retry-After") == retry_after
+    response = follower.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.text) == (status, body)
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers.get("Retry-After") == retry_after
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_successful_response_is_returned_unchanged(
     url, stub = peer
     stub.status, stub.body = status, body
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert (answer.status_code, answer.content) == (status, body)
-    assert answer.headers.get("Content-Type") == ("application/json" if body else None)
+    response = follower.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.content) == (status, body)
+    assert response.headers.get("Content-Type") == ("application/json" if body else None)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,21 @@ def test_invalid_leader_response_returns_500(
     url, stub = peer
     stub.status, stub.body, stub.headers = status, body, {"Location": "/elsewhere"}
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert answer.json() == {"error_code": 500, "message": message.replace("URL", url)}
-    assert answer.status_code == 500
-    assert len(stub.seen) == 1
+    response = follower.ask("DELETE", "/connectors/a")
+    assert response.json() == {"error_code": 500, "message": message.replace("URL", url)}
+    assert response.status_code == 500
+    assert len(stub.requests) == 1
 
 
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as created:
         url = f"http://127.0.0.1:{created.getsockname()[1]}/"
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert (answer.status_code, answer.json()["message"]) == (500, f"{IO_ERROR}Connection refused ({url})")
+    response = follower.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.json()["message"]) == (
+        500,
+        f"{IO_ERROR}Connection refused ({url})",
+    )
 
 
 def test_closed_connection_to_the_leader_is_an_error(follower: Worker) -> None:
@@ -110,27 +113,27 @@ def test_closed_connection_to_the_leader_is_an_error(follower: Worker) -> None:
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         set_leader(follower, url)
-        answer = follower.ask("DELETE", "/connectors/a")
+        response = follower.ask("DELETE", "/connectors/a")
         thread.join(10)
-    assert answer.status_code == 500
-    assert answer.json()["message"] == f"{IO_ERROR}Server disconnected without sending a response. ({url})"
+    assert response.status_code == 500
+    assert response.json()["message"] == f"{IO_ERROR}Server disconnected without sending a response. ({url})"
 
 
 def test_leader_without_tls_is_an_error(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url = peer[0].replace("http:", "https:")
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert answer.status_code == 500
-    assert answer.json()["message"].startswith(IO_ERROR)
-    assert answer.json()["message"].endswith(f" ({url})")
+    response = follower.ask("DELETE", "/connectors/a")
+    assert response.status_code == 500
+    assert response.json()["message"].startswith(IO_ERROR)
+    assert response.json()["message"].endswith(f" ({url})")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host:1/", "http://[", "http://host:port/", ""])
 def test_rejects_an_invalid_url(follower: Worker, url: str) -> None:
     set_leader(follower, url)
-    answer = follower.ask("DELETE", "/connectors/a")
-    assert answer.status_code == 500
-    assert answer.json()["message"].startswith("Error trying to forward REST request: ")
+    response = follower.ask("DELETE", "/connectors/a")
+    assert response.status_code == 500
+    assert response.json()["message"].startswith("Error trying to forward REST request: ")
 
 
 def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,20 +142,20 @@ def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch)
         follower.api.herder.put("a", {})
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         set_leader(follower, url)
-        answers: list[tuple[int, str]] = []
+        responses: list[tuple[int, str]] = []
 
         def delete() -> None:
-            answer = follower.ask("DELETE", "/connectors/a")
-            answers.append((answer.status_code, answer.json()["message"]))
+            response = follower.ask("DELETE", "/connectors/a")
+            responses.append((response.status_code, response.json()["message"]))
 
         threads = [threading.Thread(target=delete) for _ in range(5)]
         for thread in threads:
             thread.start()
         assert follower.ask("GET", "/connectors/a/status").status_code == 200
-        assert answers == []
+        assert responses == []
         for thread in threads:
             thread.join(10)
-    assert answers == [(500, f"{IO_ERROR}{url} did not respond within 1 s")] * 5
+    assert responses == [(500, f"{IO_ERROR}{url} did not respond within 1 s")] * 5
 
 
 def test_too_many_forwarded_requests_are_rejected() -> None:
@@ -161,9 +164,11 @@ def test_too_many_forwarded_requests_are_rejected() -> None:
         thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
         thread.start()
         connection, _ = silent.accept()
-        answer = follower.ask("DELETE", "/connectors/a")
-        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert answer.json()["message"] == "The worker is too busy: 1 requests are waiting for other workers"
+        response = follower.ask("DELETE", "/connectors/a")
+        assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+        assert (
+            response.json()["message"] == "The worker is too busy: 1 requests are waiting for other workers"
+        )
         connection.close()
         thread.join(10)
 

@@ -15,7 +15,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.json_values import get_integer, mapping, maps, number, text
 from web.ui.views.texts import join_names
 
-SHOWN: Final = 20
+DEFAULT_SHOWN: Final = 20
 MAX_SHOWN: Final = 100
 MAX_REPLAYED: Final = 10_000
 """Maximum number of letters that one request replays."""
@@ -36,7 +36,7 @@ class Bytes:
 
     @property
     def is_short(self) -> bool:
-        """Whether it fits on one line."""
+        """Whether the content fits on one line."""
         return len(self.text) <= _MAX_SHORT_LENGTH and "\n" not in self.text
 
 
@@ -44,7 +44,7 @@ class Bytes:
 class DeadLetter:
     """A record that a connector could not process."""
 
-    place: str
+    position: str
     """`topic-partition@offset` of the letter."""
     ms: int | None
     """Timestamp of the failed record."""
@@ -57,7 +57,7 @@ class DeadLetter:
     exception: str
     message: str
     cause: str
-    """Root cause, if it adds to the message."""
+    """Root cause; empty if it only repeats the message."""
     trace: str
     explained: bool
     """Whether the record has headers that describe the failure."""
@@ -71,17 +71,17 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """Content of the page, with the newest dead letters first."""
+    """Content of the dead letters page, newest letters first."""
 
     topic: str
     letters: int | None
     remaining: int | None
-    """Number of letters left to replay."""
+    """Number of letters not yet replayed."""
     searched: int | None
     """Number of offsets searched for this connector's letters; None if the whole topic was searched."""
     latest: Sequence[DeadLetter]
     causes: Sequence[tuple[str, int]]
-    """Exceptions in these letters and their counts, the most frequent first."""
+    """Exceptions in these letters and their counts, most frequent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Preview:
     """Result of a dry run."""
 
     total: int
-    written: Sequence[tuple[str, int]]
+    topic_counts: Sequence[tuple[str, int]]
     """Topics and counts of records, sorted."""
     start: Mapping[str, int]
     """Offset of the first letter by partition; empty if the worker does not report it."""
@@ -148,20 +148,20 @@ def parse_start(text: str) -> dict[str, int]:
 
 def parse_preview(response: object) -> Preview:
     """Parse the response to a replay or a dry run."""
-    written = mapping(mapping(response).get("written"))
-    counts = [(topic, count) for topic in sorted(written) if (count := get_integer(written, topic))]
+    topic_counts = mapping(mapping(response).get("written"))
+    counts = [(topic, count) for topic in sorted(topic_counts) if (count := get_integer(topic_counts, topic))]
     start_offsets = mapping(mapping(response).get("from"))
     start = {
         partition: offset
         for partition in start_offsets
         if (offset := get_integer(start_offsets, partition)) is not None
     }
-    return Preview(total=sum(count for _, count in counts), written=counts, start=start)
+    return Preview(total=sum(count for _, count in counts), topic_counts=counts, start=start)
 
 
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
     """Return the confirmation of a replay of at most `limit` letters."""
-    topics = join_names([f"{topic} ({count:,})" for topic, count in preview.written])
+    topics = join_names([f"{topic} ({count:,})" for topic, count in preview.topic_counts])
     remaining = ["Remaining letters are left for another replay."] if preview.total >= limit else []
     return Confirmation(
         question=f"Replay {format_count(preview.total, 'dead letter')} of {name}?",
@@ -180,7 +180,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
 def describe_replay(name: str, body: Json) -> Result:
     """Return the result of a replay."""
     outcome = parse_preview(body)
-    topics = join_names([f"{topic} ({count:,})" for topic, count in outcome.written])
+    topics = join_names([f"{topic} ({count:,})" for topic, count in outcome.topic_counts])
     summary = (
         f"{format_count(outcome.total, 'record')} written to {topics}"
         if outcome.total
@@ -197,13 +197,13 @@ def _count_searched(content: Mapping[str, Any]) -> int | None:
 
 def _parse_letter(content: Mapping[str, Any]) -> DeadLetter:
     error = mapping(content.get("error"))
-    cut = mapping(content.get("truncated"))
+    truncated_sizes = mapping(content.get("truncated"))
     trace = text(error, "stacktrace")
     message = text(error, "message")
     cause = root_cause(trace)
     timestamp = number(content, "timestamp")
     return DeadLetter(
-        place=_format_position(content),
+        position=_format_position(content),
         ms=None if timestamp is None else int(timestamp),
         origin=_format_position(error) if text(error, "topic") else "",
         task=get_integer(error, "task"),
@@ -214,12 +214,12 @@ def _parse_letter(content: Mapping[str, Any]) -> DeadLetter:
         cause="" if message and message in cause else cause,
         trace=trace,
         explained=bool(error),
-        key=_parse_bytes(content, "key", get_integer(cut, "key")),
-        value=_parse_bytes(content, "value", get_integer(cut, "value")),
+        key=_parse_bytes(content, "key", get_integer(truncated_sizes, "key")),
+        value=_parse_bytes(content, "value", get_integer(truncated_sizes, "value")),
         headers=[
             (text(header, "key"), _parse_bytes(header, "value")) for header in maps(content.get("headers"))
         ],
-        more_headers="headers" in cut,
+        more_headers="headers" in truncated_sizes,
     )
 
 

@@ -1,4 +1,4 @@
-"""Kraal's directories for the user, according to the XDG Base Directory Specification."""
+"""Kraal's directories of the current user, according to the XDG Base Directory Specification."""
 
 from __future__ import annotations
 

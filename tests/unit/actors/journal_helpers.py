@@ -35,8 +35,8 @@ def journal(worker: EmbeddedWorker | ClusterWorker) -> Journal:
 
 def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[StateEntry]:
     task = instance.task if isinstance(instance, TaskId) else None
-    stored = journal(worker).states.read(get_connector(instance)).entries
-    return [entry for entry in stored if entry.task == task]
+    all_entries = journal(worker).states.read(get_connector(instance)).entries
+    return [entry for entry in all_entries if entry.task == task]
 
 
 def explained_states(
@@ -47,12 +47,12 @@ def explained_states(
 
 
 def events(worker: EmbeddedWorker | ClusterWorker, kind: EventKind) -> list[tuple[str, str]]:
-    found = journal(worker).events.after(None, 10_000)
-    return [(event.text, event.by) for event in found if event.kind is kind]
+    all_events = journal(worker).events.after(None, 10_000)
+    return [(event.text, event.by) for event in all_events if event.kind is kind]
 
 
 def send_request(worker: EmbeddedWorker, message: Ask[Any], effect: Effect, by: str = USER) -> None:
-    """Send a request like REST, and run until the worker is idle."""
+    """Send a request as the REST server does, and run until the worker is idle."""
     with journal(worker).authors.asking(effect, by):
         worker.ask(message)
     worker.run()
@@ -66,25 +66,25 @@ def running_worker(seed: int = 0, **properties: str) -> EmbeddedWorker:
 
 
 def stored_states(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
-    """Return the states of all instances in the status log, without repetitions."""
-    found: dict[Instance, list[tuple[str, str, int, str | None]]] = {}
+    """Return the states of all instances in the status log, without consecutive duplicates."""
+    states_by_instance: dict[Instance, list[tuple[str, str, int, str | None]]] = {}
     latest: dict[Instance, Status] = {}
     state = StatusState()
     for record in log.read(0, 100_000):
-        reduced = apply_status(state, [record])
-        state = reduced.state
-        for instance, status, _ in reduced.applied:
-            before = latest.pop(instance, None)
-            shown = status or before
-            if shown is None:
+        replay = apply_status(state, [record])
+        state = replay.state
+        for instance, status, _ in replay.applied:
+            previous = latest.pop(instance, None)
+            current = status or previous
+            if current is None:
                 continue
-            of = (shown.worker_id, int(shown.generation), None if status is None else shown.trace)
-            entry = (REMOVED if status is None else str(shown.state), *of)
-            if not found.setdefault(instance, []) or found[instance][-1] != entry:
-                found[instance].append(entry)
+            details = (current.worker_id, int(current.generation), None if status is None else current.trace)
+            entry = (REMOVED if status is None else str(current.state), *details)
+            if not states_by_instance.setdefault(instance, []) or states_by_instance[instance][-1] != entry:
+                states_by_instance[instance].append(entry)
             if status is not None:
                 latest[instance] = status
-    return found
+    return states_by_instance
 
 
 def recorded_states(

@@ -1,4 +1,4 @@
-"""A worker or a group of three with their REST API, in one thread and virtual time, ordered by a seed.
+"""Simulates a worker, or a group of three, with the REST API, in one thread and virtual time, ordered by a seed.
 
 A request runs the actors step by step until its response is available; time advances only when no message is due. In
 the group, consecutive requests go to different workers, which forward them to the responsible worker.
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.scheduler import Scheduler
 
 MAX_IDLE_TURNS = 25
-"""Number of event loop turns without a message before time advances; a response takes a few turns to arrive."""
+"""Number of event loop turns without a message after which time advances. A response takes a few turns to arrive."""
 REQUEST_TIMEOUT_S = 100.0
-"""Virtual seconds after which only a real timeout can end a request."""
+"""Virtual seconds of a request after which time no longer advances, so that only a real timeout can end it."""
 Json = dict[str, Any]
 
 
@@ -64,7 +64,7 @@ class ConnectorContexts:
     """The contexts of the connectors' instances."""
 
     contexts: dict[str, ConnectorContext] = field(default_factory=dict)
-    """Context of the last started instance of each connector."""
+    """Context of the last started instance, by connector name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +75,30 @@ class RestEndpoint:
     app: httpx2.ASGITransport
 
 
-class Stage(ABC):
-    """Actions and queries of tests, in either mode."""
+class ConnectCluster(ABC):
+    """A simulated Connect cluster of one standalone or three distributed workers, with the actions of tests."""
 
     mode = ""
 
     def __init__(
-        self, outlook: ConnectorContexts, seed: int, properties: Mapping[str, str] | None, **web: Any
+        self,
+        connector_contexts: ConnectorContexts,
+        seed: int,
+        properties: Mapping[str, str] | None,
+        **rest_settings: Any,
     ) -> None:
-        """`properties` and `web` override the default settings of the workers and of their REST API."""
-        self.outlook = outlook
+        """Create the cluster; `properties` and `rest_settings` override defaults of workers and their REST API."""
+        self.connector_contexts = connector_contexts
         self.seed = seed
         self.properties = dict(properties or {})
-        self._web = web
+        self._rest_settings = rest_settings
         self._loop = asyncio.new_event_loop()
-        self._doors: dict[str, RestEndpoint] = {}
+        self._endpoints: dict[str, RestEndpoint] = {}
         self._turn = seed
         self.forwarded: list[tuple[str, str]] = []
-        """Receiver and query of all forwarded requests, in order."""
+        """Receiver and query string of each forwarded request, in order."""
 
-    # -- in each mode --------------------------------------------------------------------------------------
+    # -- per mode ------------------------------------------------------------------------------------------
 
     scheduler: Scheduler
     config_log: MemoryLog
@@ -110,31 +114,31 @@ class Stage(ABC):
 
     @abstractmethod
     def engines(self) -> list[FakeEngine]:
-        """Return the engines of all workers so far, with those of running workers last."""
+        """Return the engines of all workers that were ever started; the engines of running workers are last."""
 
     def find_engine(self, name: str, task: int) -> FakeEngine:
         """Return the engine of the running worker that runs a task."""
         task_id = TaskId(ConnectorName(name), task)
-        [engine] = [each for each in self.engines()[-len(self.workers()) :] if task_id in each.running]
+        [engine] = [engine for engine in self.engines()[-len(self.workers()) :] if task_id in engine.running]
         return engine
 
     @abstractmethod
     def addresses(self, actor: str, url: str | None) -> list[Address]:
-        """Return the addresses of the actors with this name on all workers or on one."""
+        """Return the addresses of the actors with this name on the worker at `url`, or on all workers."""
 
     @abstractmethod
     def advance_until_idle(self) -> None:
         """Advance time until the workers are idle."""
 
     @abstractmethod
-    def restart_workers(self, *, orderly: bool = True) -> None:
-        """Restart all workers with the same logs, gracefully or as after a SIGKILL."""
+    def restart_workers(self, *, is_graceful: bool = True) -> None:
+        """Restart all workers with the same logs, after a graceful stop or as after a SIGKILL."""
 
     # -- REST ----------------------------------------------------------------------------------------------
 
     def request(self, method: str, path: str, body: Json | None = None, via: str | None = None) -> Response:
-        """Send one request, and run the actors until its response."""
-        return self.watching(method, path, body, via=via)[0]
+        """Send one request, and run the actors until the response arrives."""
+        return self.request_and_watch(method, path, body, via=via)[0]
 
     def get(self, path: str, via: str | None = None) -> Response:
         return self.request("GET", path, via=via)
@@ -149,7 +153,7 @@ class Stage(ABC):
     def post(self, path: str, body: Json | None = None) -> Response:
         return self.request("POST", path, body)
 
-    def watching(
+    def request_and_watch(
         self,
         method: str,
         path: str,
@@ -159,15 +163,20 @@ class Stage(ABC):
         via: str | None = None,
         everywhere: bool = False,
     ) -> tuple[Response, list[Any]]:
-        """Send a request; also return the bodies of GET `watch` after each actor message, `everywhere` or on `via`."""
+        """Send a request; also return the bodies of GET `watch`, which is sent after each actor message.
+
+        `everywhere`: send GET `watch` to all workers instead of only to `via`.
+        """
         if via is None:
             urls = list(self.workers())
             self._turn += 1
             via = urls[self._turn % len(urls)]
-        seen: list[Any] = []
-        watched = list(self.workers()) if everywhere else [via]
-        response = self._loop.run_until_complete(self._drive(method, via, path, body, watch, watched, seen))
-        return response, seen
+        bodies: list[Any] = []
+        watched_urls = list(self.workers()) if everywhere else [via]
+        response = self._loop.run_until_complete(
+            self._drive(method, via, path, body, watch, watched_urls, bodies)
+        )
+        return response, bodies
 
     async def _drive(
         self,
@@ -176,70 +185,72 @@ class Stage(ABC):
         path: str,
         body: Json | None,
         watch: str,
-        watched: Sequence[str],
-        seen: list[Any],
+        watched_urls: Sequence[str],
+        bodies: list[Any],
     ) -> Response:
         sending = asyncio.ensure_future(self._send(method, url, path, body))
-        began_s, idle = self.scheduler.clock.now(), 0
+        start_s, idle_turns = self.scheduler.clock.now(), 0
         while not sending.done():
             await asyncio.sleep(0)
             if self.scheduler.step():
-                idle = 0
+                idle_turns = 0
                 if watch:
-                    seen += [(await self._send("GET", each, watch)).body for each in watched]
+                    bodies += [
+                        (await self._send("GET", watched_url, watch)).body for watched_url in watched_urls
+                    ]
             else:
-                idle += 1
-            if idle > MAX_IDLE_TURNS:
-                idle = 0
+                idle_turns += 1
+            if idle_turns > MAX_IDLE_TURNS:
+                idle_turns = 0
                 due = self.scheduler.clock.next_due()
-                if due is not None and due - began_s < REQUEST_TIMEOUT_S:
+                if due is not None and due - start_s < REQUEST_TIMEOUT_S:
                     self.scheduler.clock.advance_to(due)
                 else:
-                    await asyncio.sleep(0.001)  # only the request's own timeout is left
+                    await asyncio.sleep(0.001)  # only the timeout of the request can end it
         return sending.result()
 
     async def _send(self, method: str, url: str, path: str, body: Json | None = None) -> Response:
         transport = self._endpoint(url).app
         async with httpx2.AsyncClient(transport=transport, base_url=url, timeout=None) as client:
-            received = await client.request(method, path, json=body)
-        headers = dict(received.headers)
-        return Response(status=received.status_code, text=received.text, headers=headers, via=url)
+            response = await client.request(method, path, json=body)
+        headers = dict(response.headers)
+        return Response(status=response.status_code, text=response.text, headers=headers, via=url)
 
-    async def between_workers(self, request: httpx2.Request) -> httpx2.Response:
+    async def forward(self, request: httpx2.Request) -> httpx2.Response:
         """Forward a request from one worker to another."""
         target = request.extensions["target"].decode()
         url = f"http://{request.url.netloc.decode()}/"
         if url not in self.workers():
             raise httpx2.ConnectError("connection refused", request=request)
         self.forwarded.append((url, target.partition("?")[2]))
-        sent = httpx2.Request(
+        forwarded_request = httpx2.Request(
             request.method, url.rstrip("/") + target, headers=request.headers, content=await request.aread()
         )
-        return await self._endpoint(url).app.handle_async_request(sent)
+        return await self._endpoint(url).app.handle_async_request(forwarded_request)
 
     def _endpoint(self, url: str) -> RestEndpoint:
         worker = self.workers()[url]
-        door = self._doors.get(url)
-        if door is None or door.worker is not worker:
+        endpoint = self._endpoints.get(url)
+        if endpoint is None or endpoint.worker is not worker:
             settings = Settings(
                 advertised_url=url,
                 distributed=self.mode == "distributed",
                 topic_tracking=self.properties.get("topic.tracking.enable") != "false",
                 topic_reset=self.properties.get("topic.tracking.allow.reset") != "false",
-                **self._web,
+                **self._rest_settings,
             )
             app = create_apps(
                 worker.herder,
                 worker.published,
                 Registry.of({}),
-                _never,
+                _reject_validation,
                 settings,
                 scrape=create_scrape(worker, url),
                 stall_detection=StallDetection(worker.metrics, AutoRestart()),
                 progress=ProgressReports(worker.metrics, worker.series),
             ).main
-            door = self._doors[url] = RestEndpoint(worker, httpx2.ASGITransport(app=app))
-        return door
+            endpoint = self._endpoints[url] = RestEndpoint(worker, httpx2.ASGITransport(app=app))
+        return endpoint
 
     # -- actions -------------------------------------------------------------------------------------------
 
@@ -249,8 +260,8 @@ class Stage(ABC):
         assert response.status == 201, response
         self.advance_until_idle()
 
-    def fail_task(self, name: str, task: int, trace: str = "Broken: a test broke it") -> None:
-        """Fail a running task."""
+    def fail_task(self, name: str, task: int, trace: str = "Broken: failed by a test") -> None:
+        """Make a running task fail."""
         self.find_engine(name, task).fail(TaskId(ConnectorName(name), task), trace)
 
     def fail_opening(self, name: str, task: int, trace: str) -> None:
@@ -259,27 +270,27 @@ class Stage(ABC):
             engine.fail_opening(TaskId(ConnectorName(name), task), trace)
 
     def fail_connector(self, name: str) -> None:
-        """Make the connector's running instance raise an error through its context."""
-        self.outlook.contexts[name].raise_error(RuntimeError("a test broke it"))
+        """Make the running instance of a connector raise an error through its context."""
+        self.connector_contexts.contexts[name].raise_error(RuntimeError("failed by a test"))
 
     def feed(self, name: str, task: int, records: int) -> None:
-        """Feed records to a task on its worker."""
+        """Feed this many records to a task."""
         self.find_engine(name, task).feed(TaskId(ConnectorName(name), task), records)
 
-    def topic(self, name: str) -> None:
-        """Make all tasks use another topic from now on."""
+    def set_topic(self, name: str) -> None:
+        """Make all tasks use this topic from now on."""
         for engine in self.engines():
             engine._topic = name
 
     def freeze(self, actor: str, *, frozen: bool = True, url: str | None = None) -> None:
-        """Freeze or resume the actors with this name on all workers or on one."""
+        """Freeze or resume the actors with this name on the worker at `url`, or on all workers."""
         for address in self.addresses(actor, url):
             self.scheduler.freeze(address, frozen=frozen)
 
-    def change_web(self, **web: Any) -> None:
+    def change_rest_settings(self, **rest_settings: Any) -> None:
         """Change settings of the REST API."""
-        self._web = web
-        self._doors.clear()
+        self._rest_settings = rest_settings
+        self._endpoints.clear()
 
     def get_written(self, name: str, task: int) -> list[int]:
         """Return the numbers of the records written by a task."""
@@ -309,19 +320,19 @@ class Stage(ABC):
         names: list[str] = response.body[name]["topics"]
         return names
 
-    def config_records(self, begin: str = "", *, after: int = 0) -> list[tuple[str, Any]]:
+    def config_records(self, prefix: str = "", *, after: int = 0) -> list[tuple[str, Any]]:
         """Return the keys and JSON values of the config log's records with this key prefix."""
-        return list(_records(self.config_log, begin, after))
+        return list(_records(self.config_log, prefix, after))
 
-    def status_records(self, begin: str = "", *, after: int = 0) -> list[tuple[str, Any]]:
+    def status_records(self, prefix: str = "", *, after: int = 0) -> list[tuple[str, Any]]:
         """Return the keys and JSON values of the status log's records with this key prefix."""
-        return list(_records(self.status_log, begin, after))
+        return list(_records(self.status_log, prefix, after))
 
     def starts(self, name: str) -> tuple[int, ...]:
         """Return the number of starts of the connector's instance and of each task, in order."""
-        opened = [task for engine in self.engines() for task in engine.opened if task.connector == name]
-        tasks = 1 + max((task.task for task in opened), default=-1)
-        counts = [opened.count(TaskId(ConnectorName(name), number)) for number in range(tasks)]
+        started = [task for engine in self.engines() for task in engine.opened if task.connector == name]
+        tasks = 1 + max((task.task for task in started), default=-1)
+        counts = [started.count(TaskId(ConnectorName(name), number)) for number in range(tasks)]
         return (FakeSourceConnector.calls.count((name, "start")), *counts)
 
 
@@ -332,15 +343,15 @@ def fake_config(tasks: int = 3, *, sink: bool = False, **config: str) -> dict[st
 
 
 def get_states(status: Json) -> list[str]:
-    """Return the states in a status, that of the connector first."""
+    """Return the states of the connector and its tasks in a status."""
     return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
 
-def _records(log: MemoryLog, begin: str, after: int) -> Iterator[tuple[str, Any]]:
+def _records(log: MemoryLog, prefix: str, after: int) -> Iterator[tuple[str, Any]]:
     for record in log.read(after, log.end()):
-        if record.key.startswith(begin):
+        if record.key.startswith(prefix):
             yield record.key, None if record.value is None else json.loads(record.value)
 
 
-def _never(_plugin: str, _config: Any) -> ConfigInfos:
-    raise AssertionError("no KIP here validates over REST")
+def _reject_validation(_plugin: str, _config: Any) -> ConfigInfos:
+    raise AssertionError("unexpected validation over REST")

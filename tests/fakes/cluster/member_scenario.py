@@ -54,9 +54,9 @@ class Scenario:
         error: int = AssignmentError.NO_ERROR,
         leader: str = "leader",
         protocol: GroupProtocol = SESSIONED,
-        again: bool = False,
+        repeated: bool = False,
     ) -> list[Decision]:
-        """Deliver an assignment of the leader; with `again`, the broker repeats the last one without a rebalance."""
+        """Deliver an assignment; with `repeated`, in the same generation as the last one, without a rebalance."""
         assignment = GroupAssignment(
             version=protocol.version,
             error=error,
@@ -67,7 +67,7 @@ class Scenario:
             revoked=revoked,
             delay_ms=delay_ms,
         )
-        generation = self.state.generation + (0 if again else 1)
+        generation = self.state.generation + (0 if repeated else 1)
         return self.handle(
             AssignmentReceived(
                 protocol=protocol, generation=generation, member_id="me", assignment=assignment

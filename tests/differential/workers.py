@@ -65,10 +65,10 @@ def workers(
 
 def _start(worker: WorkerProcess) -> None:
     worker.start()
-    worker.wait_until("it was healthy", lambda: bool(worker.get("/health").status == 200))
-    # Java does not respond before it has this id; Kraal fetches it in the background
+    worker.wait_until("the worker was healthy", lambda: bool(worker.get("/health").status == 200))
+    # Java does not respond before it has the id. Kraal fetches the id in the background.
     worker.wait_until(
-        "it had the id of the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"])
+        "the worker had the id of the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"])
     )
 
 
@@ -81,12 +81,15 @@ def replay_on_both(
     version: str = CURRENT,
 ) -> list[ReplayedStep]:
     """Start both workers, replay the steps of the mode on both concurrently, and stop them."""
-    wanted = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
+    selected = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
     with workers(mode, directory, bootstrap, version) as both, ThreadPoolExecutor() as threads:
         java, kraal = threads.map(
-            lambda worker: Replay(worker.url, _here(worker), limits, worker.evidence).run(wanted), both
+            lambda worker: Replay(worker.url, _make_placeholders(worker), limits, worker.evidence).run(
+                selected
+            ),
+            both,
         )
-    return [ReplayedStep(*each) for each in zip(wanted, java, kraal, strict=True)]
+    return [ReplayedStep(*each) for each in zip(selected, java, kraal, strict=True)]
 
 
 def replay_all(
@@ -94,14 +97,14 @@ def replay_all(
 ) -> Mapping[str, list[ReplayedStep]]:
     """Replay the script in both modes concurrently, because most of the time is spent waiting."""
     with ThreadPoolExecutor() as threads:
-        begun = {
+        futures = {
             mode: threads.submit(replay_on_both, steps, mode, directory / mode, bootstrap, limits, version)
             for mode in MODES
         }
-        return {mode: each.result() for mode, each in begun.items()}
+        return {mode: future.result() for mode, future in futures.items()}
 
 
-def _here(worker: WorkerProcess) -> Placeholders:
+def _make_placeholders(worker: WorkerProcess) -> Placeholders:
     return Placeholders(
         tag=f"t{uuid.uuid4().hex[:8]}",
         directory=str(worker.directory),

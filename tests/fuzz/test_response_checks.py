@@ -1,4 +1,4 @@
-"""Checks of responses by the fuzzers: faults that must be detected, and valid responses."""
+"""Tests for the checks of responses by the fuzzers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.raw import RawRequest, curl, find_faults
-from tests.fuzz.verdicts import SLOW_S, Answer, faults
+from tests.fuzz.response_checks import SLOW_S, WorkerResponse, faults
 from web.server import HttpServer, Listener
 
 if TYPE_CHECKING:
@@ -26,20 +26,22 @@ JSON = {"server": "kraal/1", "content-type": "application/json"}
 NOT_FOUND = b'{"error_code":404,"message":null}'
 
 
-def answer(status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes: Any) -> Answer:
+def make_response(
+    status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes: Any
+) -> WorkerResponse:
     fields: dict[str, Any] = {"method": "GET", "path": "/connectors", "headers": JSON, **changes}
-    return Answer(status=status, body=body, took_s=took_s, **fields)
+    return WorkerResponse(status=status, body=body, took_s=took_s, **fields)
 
 
 @pytest.mark.parametrize(
-    "good",
+    "response",
     [
-        answer(body=b"[]"),
-        answer(404, NOT_FOUND),
-        answer(404, NOT_FOUND, headers={"server": "kraal/1"}),
-        answer(404, method="HEAD"),
-        answer(503, b'{"error_code":503,"message":"busy"}', headers={**JSON, "retry-after": "1"}),
-        answer(
+        make_response(body=b"[]"),
+        make_response(404, NOT_FOUND),
+        make_response(404, NOT_FOUND, headers={"server": "kraal/1"}),
+        make_response(404, method="HEAD"),
+        make_response(503, b'{"error_code":503,"message":"busy"}', headers={**JSON, "retry-after": "1"}),
+        make_response(
             500,
             b'{"error_code":500,"message":"Failed to start connector: one"}',
             method="POST",
@@ -47,55 +49,57 @@ def answer(status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes:
         ),
     ],
 )
-def test_valid_response_has_no_faults(good: Answer) -> None:
-    assert list(faults(good)) == []
+def test_valid_response_has_no_faults(response: WorkerResponse) -> None:
+    assert list(faults(response)) == []
 
 
 @pytest.mark.parametrize(
-    ("bad", "what"),
+    ("response", "fault"),
     [
-        (answer(took_s=SLOW_S + 0.5), "response took 2.5 s; the limit is 2 s"),
-        (answer(headers={}), "no Server header"),
-        (answer(body=b"{"), "body is not JSON despite its Content-Type"),
-        (answer(503, b'{"error_code":503,"message":""}'), "503 without Retry-After"),
+        (make_response(took_s=SLOW_S + 0.5), "response took 2.5 s; the limit is 2 s"),
+        (make_response(headers={}), "no Server header"),
+        (make_response(body=b"{"), "body is not JSON despite its Content-Type"),
+        (make_response(503, b'{"error_code":503,"message":""}'), "503 without Retry-After"),
         (
-            answer(404, b'{"message":"","error_code":404}'),
+            make_response(404, b'{"message":"","error_code":404}'),
             "body has other fields than error_code and message",
         ),
-        (answer(404, b'{"error_code":400,"message":""}'), "its error_code is 400, its message ''"),
-        (answer(404, b'{"error_code":404,"message":1}'), "its error_code is 404, its message 1"),
-        (answer(404, NOT_FOUND, method="HEAD"), "response to HEAD has a body"),
+        (make_response(404, b'{"error_code":400,"message":""}'), "error_code 400 with message ''"),
+        (make_response(404, b'{"error_code":404,"message":1}'), "error_code 404 with message 1"),
+        (make_response(404, NOT_FOUND, method="HEAD"), "response to HEAD has a body"),
         (
-            answer(400, b'{"error_code":400,"message":""}', headers={"server": "kraal/1"}),
+            make_response(400, b'{"error_code":400,"message":""}', headers={"server": "kraal/1"}),
             "error with Content-Type None",
         ),
         (
-            answer(500, b'{"error_code":500,"message":"Failed to start connector: one"}'),
-            'it is a 500: b\'{"error_code":500,"message":"Failed to start connector: one"}\'',
+            make_response(500, b'{"error_code":500,"message":"Failed to start connector: one"}'),
+            'status 500: b\'{"error_code":500,"message":"Failed to start connector: one"}\'',
         ),
     ],
 )
-def test_invalid_response_has_a_fault(bad: Answer, what: str) -> None:
-    assert list(faults(bad)) == [what]
+def test_invalid_response_has_a_fault(response: WorkerResponse, fault: str) -> None:
+    assert list(faults(response)) == [fault]
 
 
 def test_reproduction_command_sends_the_same_bytes() -> None:
-    """What a plain shell prints for the body and the head; `$'…'` is for the shells that people have."""
-    strange = RawRequest(
-        method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", broken=True
+    """The `printf` command runs in a POSIX shell; the `curl` command with `$'…'` requires bash and is only compared."""
+    malformed = RawRequest(
+        method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", is_broken=True
     )
-    line = curl(strange, "h", 1)
-    assert line.endswith(" | nc -q 5 h 1")
-    printed = subprocess.run(line.removesuffix(" | nc -q 5 h 1"), shell=True, check=True, capture_output=True)  # noqa: S602
-    assert printed.stdout == strange.head + strange.body
-    plain = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
-    assert curl(plain, "h", 1) == (
+    command = curl(malformed, "h", 1)
+    assert command.endswith(" | nc -q 5 h 1")
+    printed = subprocess.run(  # noqa: S602
+        command.removesuffix(" | nc -q 5 h 1"), shell=True, check=True, capture_output=True
+    )
+    assert printed.stdout == malformed.head + malformed.body
+    valid = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
+    assert curl(valid, "h", 1) == (
         r"""printf '\173\175' | curl -i --path-as-is -X PUT -H $'A: \xff\x27' --data-binary @- 'http://h:1/a?b'"'"'c'"""
     )
 
 
-def _close_the_first(listening: socket.socket) -> None:
-    listening.accept()[0].close()
+def _close_first_connection(listener: socket.socket) -> None:
+    listener.accept()[0].close()
 
 
 # -- a worker with faults ----------------------------------------------------------------------------------
@@ -116,7 +120,7 @@ DOCUMENT: dict[str, Any] = {
                 },
             }
         }
-        for path, name in (("/connectors", "breaks"), ("/", "lies"), ("/health", "is well"))
+        for path, name in (("/connectors", "fails"), ("/", "violatesSchema"), ("/health", "isValid"))
     },
 }
 
@@ -128,15 +132,15 @@ async def _document(_request: Request) -> Response:
 METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE", "TRACE"]
 
 
-async def _breaks(_request: Request) -> Response:
+async def _fail(_request: Request) -> Response:
     return JSONResponse({"error_code": 500, "message": "a bug"}, 500, {"Server": "faulty"})
 
 
-async def _lies(_request: Request) -> Response:
+async def _violate_schema(_request: Request) -> Response:
     return JSONResponse({"not": "an array"}, headers={"Server": "faulty"})
 
 
-async def _is_well(_request: Request) -> Response:
+async def _respond(_request: Request) -> Response:
     return JSONResponse([], headers={"Server": "faulty"})
 
 
@@ -144,7 +148,7 @@ async def _is_well(_request: Request) -> Response:
 def faulty() -> Iterator[tuple[str, int]]:
     """Serve a worker with faulty responses; yield its address."""
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
-    routes = {"/openapi.json": _document, "/": _lies, "/health": _is_well, "/{rest:path}": _breaks}
+    routes = {"/openapi.json": _document, "/": _violate_schema, "/health": _respond, "/{rest:path}": _fail}
     server.start(
         Starlette(routes=[Route(path, handler, methods=METHODS) for path, handler in routes.items()])
     )
@@ -154,27 +158,27 @@ def faulty() -> Iterator[tuple[str, int]]:
 
 def test_schema_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
     report = from_schema(f"http://127.0.0.1:{faulty[1]}/", 1, 3)
-    assert "it is a 500" in report
+    assert "status 500: b" in report
     assert '{"not":"an array"}' in report
     assert re.search(rf"curl -X [A-Z]+ http://127\.0\.0\.1:{faulty[1]}/connectors", report)
     assert "GET /health" not in report
 
 
 def test_raw_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
-    found = from_bytes(*faulty, 1, 60)
-    assert any(each.what.startswith("it is a 500") and "curl" in each.again for each in found)
+    findings = from_bytes(*faulty, 1, 60)
+    assert any(finding.fault.startswith("status 500") and "curl" in finding.command for finding in findings)
 
 
 def test_timeouts_and_closed_connections_are_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.fuzz.raw.RESPONSE_TIMEOUT_S", 0.3)
     request = RawRequest(method=b"GET", target=b"/")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         assert find_faults("127.0.0.1", port, request) == ["no response for 0.3 s"]
     monkeypatch.setattr("tests.fuzz.raw.RESPONSE_TIMEOUT_S", 30)
-    with socket.create_server(("127.0.0.1", 0)) as closing:
-        port = closing.getsockname()[1]
-        thread = threading.Thread(target=lambda: _close_the_first(closing))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=lambda: _close_first_connection(listener))
         thread.start()
         assert find_faults("127.0.0.1", port, request) == ["no response"]
         thread.join()

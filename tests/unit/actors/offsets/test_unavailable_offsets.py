@@ -1,4 +1,4 @@
-"""A source task with unreadable offsets waits for a retriable error and fails for a permanent one."""
+"""Tests that a source task with unreadable offsets waits after a retriable error and fails after a permanent one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "1
 
 
 def worker_with_failing_store(error: StoreError, seed: int) -> tuple[EmbeddedWorker, list[StoreError]]:
-    """Return a worker and a list with the error to raise until the list is empty."""
+    """Return a worker whose offset store fails, and a list with the error; the store fails until the list is empty."""
     errors = [error]
 
     def fault(_: str) -> None:
@@ -33,7 +33,7 @@ def test_task_waits_for_an_unavailable_offset_store(seed: int) -> None:
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
     assert (
         worker.status(NAME)["tasks"][0]["trace"]
-        == "waiting for its offsets, which cannot be read: no broker is available"
+        == "waiting until its source offsets can be read: no broker is available"
     )
     errors.clear()
     worker.advance(5)
