@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from typing import Final
 
 from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
+from kraal.jars.java_module import compile_jar
 from kraal.jars.lock import JAVA_WORKERS
 from scripts.harness.moved_classes import find_moved_classes, has_old_names, write_with_new_names
 
@@ -18,6 +20,7 @@ CURRENT: Final = next(iter(JAVA_WORKERS))
 """The version of Connect with which Kraal is compared."""
 OLDER: Final = ("4.3.0",)
 """Older versions with which responses are also compared."""
+_AGENT_SOURCES: Final = Path(__file__).parents[2] / "java" / "src" / "harness"
 
 
 @cache
@@ -30,6 +33,21 @@ def class_path(version: str = CURRENT) -> str:
     jars = ensure(JAVA_WORKERS[version])
     moved = find_moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
     return os.pathsep.join(str(_adapt(jar, version, moved)) for jar in jars)
+
+
+@cache
+def shutdown_agent() -> Path:
+    """Return the jar of `ShutdownAgent`, a Java agent without which a worker may hang on exit; compile it if necessary.
+
+    Raises JarsUnavailable, JavaMissing, OSError.
+    """
+    sources = sorted(path for path in _AGENT_SOURCES.rglob("*") if path.is_file())
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    jar = cache_dir() / "java-connect" / f"shutdown-agent-{digest[:16]}.jar"
+    if not jar.exists():
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        compile_jar(_AGENT_SOURCES, [], jar)
+    return jar
 
 
 def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:

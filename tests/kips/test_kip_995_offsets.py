@@ -6,7 +6,7 @@ The implementation of the KIP in Kafka may still change.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -136,9 +136,9 @@ def test_offsets_rejected_by_the_connector_create_nothing(
     connect: ConnectCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_and_delete(connect)
-    requested_offsets: list[object] = []
+    requested_offsets: list[Sized] = []
 
-    def reject_offsets(_: object, config: object, offsets: object) -> bool:
+    def reject_offsets(_: object, config: object, offsets: Sized) -> bool:
         del config
         requested_offsets.append(offsets)
         raise ValueError("these are not mine")
@@ -147,9 +147,9 @@ def test_offsets_rejected_by_the_connector_create_nothing(
         patched.setattr(FakeSourceConnector, "alter_offsets", reject_offsets)
         response = create_connector(connect, [make_entry(0, 7)])
     assert (response.status, response.body["message"]) == (400, "these are not mine")
-    assert [len(each) for each in requested_offsets] == [1], (
+    assert [len(offsets) for offsets in requested_offsets] == [1], (
         "offsets of the deleted connector are not passed to it"
-    )  # type: ignore[arg-type]
+    )
     assert connect.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
     assert create_connector(connect, None).status == 201
     connect.advance_until_idle()

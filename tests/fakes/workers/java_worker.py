@@ -13,7 +13,7 @@ from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from scripts.harness.java_connect import class_path, prepare_plugins
+from scripts.harness.java_connect import class_path, prepare_plugins, shutdown_agent
 from tests.fakes.kafka.releases import worker_version
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -72,6 +72,7 @@ class JavaWorker(WorkerProcess):
         main = f"org.apache.kafka.connect.cli.Connect{self._mode.capitalize()}"
         return [
             *(str(find_java()), *_OPTIONS, f"-Dlog4j2.configurationFile={log4j2.as_uri()}"),
+            f"-javaagent:{shutdown_agent()}",
             *("-cp", class_path(self._version), main),
             str(properties),
         ]

@@ -20,7 +20,7 @@ def environment(client: Environment, tmp_path: Path) -> Environment:
     shutil.copytree(client.packages, new_environment.packages, dirs_exist_ok=True)
     script = new_environment.home / "bin" / "kraal"
     script.write_text(
-        f"#!{new_environment.place}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
+        f"#!{new_environment.home}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
     )
     script.chmod(0o755)
     assert new_environment.kraal("ls", "--help").returncode == 0

@@ -28,7 +28,7 @@ from tests.integration.ui.stage.scene import (
     page_url,
 )
 from tests.unit.web.api import Api, status
-from tests.unit.web.workers import api_and_url as group_worker
+from tests.unit.web.workers import worker as group_worker
 from web.streams import METRICS
 
 if TYPE_CHECKING:

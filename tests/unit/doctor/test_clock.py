@@ -73,7 +73,7 @@ class Topics:
         ({}, Level.SKIPPED, "No worker has written"),
         ({"a": None}, Level.SKIPPED, "No worker has written"),
         ({"a": 1_000, "b": None, "c": 999}, Level.OK, "The topic a "),
-        ({"a": 1_000, "c": 67_000}, Level.WARNING, "the topic c is from 66 s in the future"),
+        ({"a": 1_000, "c": 67_000}, Level.WARNING, "topic c is 66 s in the future"),
     ],
 )
 def test_latest_record_of_all_storage_topics_is_checked(

@@ -20,5 +20,5 @@ def test_missing_plugins_are_listed_with_required_versions() -> None:
     types = {A: "unknown", B: "unknown", C: "sink"}
     missing = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
     assert missing is not None
-    assert "does not join it: a (x.A, version [1,2)), b (x.B). Install them" in missing
+    assert "are not installed: a (x.A, version [1,2)), b (x.B). Install them" in missing
     assert missing_plugins(Snapshot(worker_id=worker, config=config, types={C: "sink"})) is None

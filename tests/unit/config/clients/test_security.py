@@ -173,8 +173,7 @@ def test_tls_versions_are_configurable() -> None:
         ),
         pytest.param(
             {"security.protocol": "SSL", "ssl.keystore.password": "hush"},
-            "Invalid value [hidden] for configuration ssl.keystore.password: there is no ssl.keystore.location that "
-            "it could open",
+            "Invalid value [hidden] for configuration ssl.keystore.password: ssl.keystore.location is not set",
             id="store",
         ),
     ],
