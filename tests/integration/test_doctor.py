@@ -150,7 +150,7 @@ def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: P
         ("acls.cluster", "ok"),
     ]
     [clock] = [finding for finding in findings if finding["id"] == "clock.records"]
-    assert (clock["level"], f"config-{tag} is from 3," in clock["what"]) == ("warning", True), clock
+    assert (clock["level"], f"config-{tag} is 3," in clock["what"]) == ("warning", True), clock
 
 
 @contextmanager

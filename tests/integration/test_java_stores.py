@@ -73,9 +73,9 @@ def test_jks_key_store_is_read(tmp_path: Path) -> None:
         ({"ssl.keystore.password": "wrong"}, "opened as JKS: ssl.keystore.password does not open it"),
         (
             {"ssl.key.password": "wrong1"},
-            "another password than the store: ssl.key.password does not open it",
+            "differs from the password of the store: ssl.key.password does not open it",
         ),
-        ({}, "another password than the store: set ssl.key.password"),
+        ({}, "differs from the password of the store: set ssl.key.password"),
     ],
     ids=["store", "key", "none"],
 )

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 WAIT_MS: Final = 10_000
 AWAY: Final = (
-    "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
-    "|htmx:afterRequest|htmx:sendError"
+    "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_SOCKET_NOT_CONNECTED|ERR_INCOMPLETE_CHUNKED_ENCODING"
+    "|ERR_EMPTY_RESPONSE|htmx:afterRequest|htmx:sendError"
 )
 """Errors of pages whose worker is stopped."""
 REPORTED_TYPES: Final = ("error", "warning")
