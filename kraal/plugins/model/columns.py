@@ -48,15 +48,15 @@ class Part:
         """Whether the part has neither a schema nor a value."""
         return self.schema is None
 
-    def field(self, declaration: Field) -> Part:
+    def field(self, wanted: Field) -> Part:
         """Return a field of a struct; null where the struct is null. Raises ByRecords if the part is not a struct."""
         if self.fields is not None:
-            return self.fields[declaration.name]
-        struct, name = self.expression, declaration.name
+            return self.fields[wanted.name]
+        struct, name = self.expression, wanted.name
         if struct is None or self.schema is None or self.schema.type is not Type.STRUCT:
             raise ByRecords
         return Part(
-            schema=declaration.schema,
+            schema=wanted.schema,
             expression=lambda: struct().getField(name),
             as_read=self.as_read,
             schemaless=self.schemaless,
