@@ -17,8 +17,12 @@ from kraal.java_plugins.jvm import Jvm
 LogEntry = tuple[str, int, str, int | None, str]
 
 
+READER = "jvm-lines-reader"
+"""Name of the threads that read the lines."""
+
+
 class RecordingHandler(logging.Handler):
-    """A log handler that records lines with their connector and task."""
+    """A log handler that records the lines of the reader threads with their connector and task."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -27,6 +31,8 @@ class RecordingHandler(logging.Handler):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
+        if record.threadName != READER:  # other threads log too, such as those of a Spark session
+            return
         fields = record.__dict__
         self.records.append(
             (record.name, record.levelno, fields["connector"], fields["task"], record.getMessage())
@@ -55,7 +61,7 @@ def log_lines(log: str, *, output: str = "", connector: str = "") -> list[LogEnt
     root.setLevel(1)
     try:
         for read_stream in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - the functions of the process's threads
-            reader = threading.Thread(target=read_stream)
+            reader = threading.Thread(target=read_stream, name=READER)
             reader.start()
             reader.join(10)
     finally:
