@@ -175,6 +175,24 @@ _FAILING = [
         *_OF_A_FAILURE,
         until=state("FAILED"),
     ),
+    # Before the restarts: after one, FAILED may still be the status of the former task, and a pause affects the
+    # new one.
+    ask("pause while failed", f"PUT {_BAD}/pause"),
+    ask(
+        "paused while failed",
+        f"GET {_BAD}/status",
+        None,
+        *_OF_A_FAILURE,
+        until=states("PAUSED", "FAILED"),
+    ),
+    ask("resume while failed", f"PUT {_BAD}/resume"),
+    ask(
+        "running while failed",
+        f"GET {_BAD}/status",
+        None,
+        *_OF_A_FAILURE,
+        until=states("RUNNING", "FAILED"),
+    ),
     ask(
         "restart only a failed connector",
         f"POST {_BAD}/restart?onlyFailed=true",
@@ -206,22 +224,6 @@ _FAILING = [
     ask("restart the failed task", f"POST {_BAD}/tasks/0/restart", None, whole("restart-fails", 204, 500)),
     ask(
         "failed after the task restart",
-        f"GET {_BAD}/status",
-        None,
-        *_OF_A_FAILURE,
-        until=states("RUNNING", "FAILED"),
-    ),
-    ask("pause while failed", f"PUT {_BAD}/pause"),
-    ask(
-        "paused while failed",
-        f"GET {_BAD}/status",
-        None,
-        *_OF_A_FAILURE,
-        until=states("PAUSED", "FAILED"),
-    ),
-    ask("resume while failed", f"PUT {_BAD}/resume"),
-    ask(
-        "running while failed",
         f"GET {_BAD}/status",
         None,
         *_OF_A_FAILURE,
